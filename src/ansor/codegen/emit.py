@@ -1,0 +1,437 @@
+"""Loop functions to LLVM text: statements, loops, addresses, parallel regions.
+
+The text says what we mean, so that LLVM has little left to decide: vectors and masks
+are explicit, addresses are summed up in the loop where they change, every buffer has
+an alias scope of its own, and small buffers that are only indexed by constants become
+one stack slot per value, which LLVM turns into registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ansor.codegen.maths import declarations, definition
+from ansor.codegen.values import Module, Slots, Values, element_bytes
+from ansor.errors import CodegenError
+from ansor.ir.affine import Linear, linear
+from ansor.ir.expr import Buffer, Expr, Load, Ramp, Var
+from ansor.ir.stmt import Allocate, For, Function, If, Prefetch, Seq, Stmt, Store
+from ansor.ir.visit import expressions, statements, variables, walk
+from ansor.target.target import Target
+
+MAX_STACK = 8192  # bytes of one buffer on the stack; larger ones come from the heap
+ALIGN = 64
+NO_UNROLL = '!{!"llvm.loop.unroll.disable"}'
+
+
+def emit(functions: Iterable[Function], target: Target) -> str:
+    """The LLVM module of some loop functions, each `void name(ptr, ptr, …)`."""
+    module = Module(target)
+    for function in functions:
+        _Emitter(module, target).function(function)
+    return _finish(module, target)
+
+
+def _finish(module: Module, target: Target) -> str:
+    for name, dtype, lanes in sorted(module.maths):
+        module.declared.update(
+            dict.fromkeys(declarations(name, dtype, lanes, target.has_fma))
+        )
+        module.functions.append(definition(name, dtype, lanes, target.has_fma))
+    attributes = ["nounwind", '"no-trapping-math"="true"']
+    if target.vector_bits >= 512:
+        attributes += [f'"prefer-vector-width"="{target.vector_bits}"',
+                       f'"min-legal-vector-width"="{target.vector_bits}"']  # fmt: skip
+    return "\n".join([
+        *sorted(module.declared),
+        *module.functions,
+        f"attributes #0 = {{ {' '.join(attributes)} }}",
+        *module.metadata,
+        "",
+    ])  # fmt: skip
+
+
+@dataclass
+class Frame:
+    """The body of a function or loop; `head` runs first, each time."""
+
+    head: list[str]
+    variables: set[str]
+    pointers: dict[tuple[object, ...], str] = field(default_factory=dict)
+    indices: dict[Expr, str] = field(default_factory=dict)
+
+
+class _Emitter(Values):
+    """Emits one function and the bodies of its parallel loops."""
+
+    def __init__(self, module: Module, target: Target) -> None:
+        super().__init__(module, target)
+        self.frames: list[Frame] = []
+        self.entry: list[str] = []
+        self.scratch = 0
+        self.buffers: dict[str, Buffer] = {}
+        self.slots: dict[str, Slots] = {}
+        self.parallel = 0  # depth
+
+    # -- functions ---------------------------------------------------------------
+
+    def function(self, function: Function) -> None:
+        inputs = len(function.parameters) - function.outputs
+        parameters = []
+        for at, buffer in enumerate(function.parameters):
+            name = f"%p{at}"
+            access = "readonly " if at < inputs else ""
+            align = element_bytes(buffer.dtype)
+            parameters.append(f"ptr noalias {access}align {align} {name}")
+            self.buffers[buffer.name] = buffer
+            self.bases[buffer.name] = name
+        self.name = function.name
+        self.fixed = _fixed_buffers(function.body)
+        allocated = [s.buffer.name for s in statements(function.body)
+                     if isinstance(s, Allocate)]  # fmt: skip
+        self.module.reserve(list(dict.fromkeys((*self.buffers, *allocated))))
+        self.open_frame(set())
+        self.stmt(function.body)
+        header = f'define void @"{function.name}"({", ".join(parameters)}) #0 {{'
+        self.close(header)
+
+    def close(self, header: str) -> None:
+        """Finish the function being emitted."""
+        if self.scratch:
+            self.module.declare("noalias ptr @ansor_scratch_acquire(i64)")
+            self.module.declare("void @ansor_scratch_release(ptr)")
+            self.entry.insert(
+                0, f"  %scratch = call ptr @ansor_scratch_acquire(i64 {self.scratch})"
+            )
+            self.line("call void @ansor_scratch_release(ptr %scratch)")
+        self.line("ret void")
+        lines = [header, "entry:", *self.entry, *_flat(self.lines), "}"]
+        self.module.functions.append("\n".join(lines))
+
+    def open_frame(self, names: set[str]) -> None:
+        head: list[str] = []
+        self.frames.append(Frame(head, names))
+        self.lines.append(head)
+
+    # -- statements --------------------------------------------------------------
+
+    def stmt(self, stmt: Stmt) -> None:
+        match stmt:
+            case For(kind="parallel") if self.parallel == 0:
+                self.parallel_loop(stmt)
+            case For(kind="serial" | "parallel"):
+                self.loop(stmt)
+            case For():
+                raise CodegenError(
+                    f"loop {stmt.var}", f"{stmt.thread or stmt.kind} has no CPU code"
+                )
+            case Store():
+                self.store(stmt)
+            case If():
+                self.branch(stmt)
+            case Seq(stmts):
+                for child in stmts:
+                    self.stmt(child)
+            case Allocate(buffer, body):
+                self.allocate(buffer)
+                self.stmt(body)
+            case Prefetch():
+                self.prefetch(stmt)
+
+    def loop(self, loop: For, begin: str = "0", end: str | None = None) -> None:
+        """A counted loop; the test is at its end."""
+        end = str(loop.extent) if end is None else end
+        label, done = self.label("loop"), self.label("done")
+        variable, following = self.fresh("i"), self.fresh("n")
+        before = self.block
+        self.start_block(label)
+        latch = self.fresh("latch")
+        self.lines.append(
+            f"  {variable} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch[1:]} ]"
+        )
+        self.variables[loop.var.name] = variable
+        self.open_frame({loop.var.name})
+        cached, self.loaded = self.loaded, {}
+        self.stmt(loop.body)
+        self.loaded = cached
+        self.frames.pop()
+        self.start_block(latch[1:])
+        self.lines.append(f"  {following} = add nuw nsw i64 {variable}, 1")
+        self.lines.append(f"  {latch}.c = icmp slt i64 {following}, {end}")
+        tag = self.module.loop_tag(NO_UNROLL)
+        self.lines.append(
+            f"  br i1 {latch}.c, label %{label}, label %{done}, !llvm.loop {tag}"
+        )
+        self.begin_block(done)
+        self.loaded = {}
+
+    def branch(self, stmt: If) -> None:
+        then, otherwise, done = (self.label(n) for n in ("then", "else", "end"))
+        condition = self.expr(stmt.condition)
+        target = done if stmt.otherwise is None else otherwise
+        self.line(f"br i1 {condition.name}, label %{then}, label %{target}")
+        cached = dict(self.loaded)
+        self.begin_block(then)
+        self.stmt(stmt.then)
+        self.line(f"br label %{done}")
+        if stmt.otherwise is not None:
+            self.loaded = dict(cached)
+            self.begin_block(otherwise)
+            self.stmt(stmt.otherwise)
+            self.line(f"br label %{done}")
+        self.begin_block(done)
+        self.loaded = {}
+
+    def allocate(self, buffer: Buffer) -> None:
+        """Give a buffer its place: registers, stack, or a part of the scratch block."""
+        self.buffers[buffer.name] = buffer
+        places = self.fixed.get(buffer.name)
+        if places is not None and buffer.bytes <= MAX_STACK:
+            self.slots[buffer.name] = Slots({
+                place: self.stack_slot(buffer.dtype, place[1]) for place in places
+            })  # fmt: skip
+            return
+        self.slots.pop(buffer.name, None)
+        name = self.fresh("buf")
+        size = buffer.bytes + ALIGN  # a vector may read past the end
+        if buffer.bytes <= MAX_STACK:
+            self.entry.append(f"  {name} = alloca [{size} x i8], align {ALIGN}")
+        else:
+            where = self.scratch
+            self.entry.append(
+                f"  {name} = getelementptr inbounds i8, ptr %scratch, i64 {where}"
+            )
+            self.scratch += -(-size // ALIGN) * ALIGN
+        self.bases[buffer.name] = name
+
+    def stack_slot(self, dtype: str, lanes: int) -> str:
+        name = self.fresh("slot")
+        self.entry.append(f"  {name} = alloca {self.type(dtype, lanes)}")
+        return name
+
+    def prefetch(self, stmt: Prefetch) -> None:
+        pointer = self.pointer(stmt.buffer, self.flat(stmt.buffer, stmt.indices)[0])
+        self.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        write = int(stmt.write)
+        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {write}, i32 3, i32 1)")
+
+    # -- parallel loops ----------------------------------------------------------
+
+    def parallel_loop(self, loop: For) -> None:
+        """Outline the body as `body(context, begin, end)` and hand it to the pool."""
+        inner = _Emitter(self.module, self.target)
+        inner.name, inner.fixed = f"{self.name}.{loop.var.name}", self.fixed
+        inner.parallel = 1
+        used = _used_buffers(loop.body)
+        shared = [name for name in self.bases if name in used]
+        outer = [name for name in self.variables if name in _used_variables(loop)]
+        words = [f"ptr {self.bases[name]}" for name in shared]
+        words += [f"i64 {self.variables[name]}" for name in outer]
+        context = self.fresh("context")
+        self.entry.append(f"  {context} = alloca [{max(len(words), 1)} x i64], align 8")
+        for at, word in enumerate(words):
+            place = self.fresh("c")
+            self.line(f"{place} = getelementptr inbounds i64, ptr {context}, i64 {at}")
+            self.line(f"store {word}, ptr {place}, align 8")
+        for at, name in enumerate((*shared, *outer)):
+            kind = "ptr" if at < len(shared) else "i64"
+            place, value = f"%c{at}", f"%v{at}"
+            inner.entry.append(
+                f"  {place} = getelementptr inbounds i64, ptr %context, i64 {at}"
+            )
+            inner.entry.append(f"  {value} = load {kind}, ptr {place}, align 8")
+            if kind == "ptr":
+                inner.bases[name] = value
+                inner.buffers[name] = self.buffers[name]
+            else:
+                inner.variables[name] = value
+        inner.open_frame(set(outer))
+        inner.loop(loop, "%begin", "%end")
+        inner.close(
+            f'define internal void @"{inner.name}"'
+            "(ptr noalias readonly %context, i64 %begin, i64 %end) #0 {"
+        )
+        self.module.declare("void @ansor_parallel_for(ptr, ptr, i64)")
+        self.line(
+            f'call void @ansor_parallel_for(ptr @"{inner.name}", ptr {context}, '
+            f"i64 {loop.extent})"
+        )
+        self.loaded = {}
+
+    # -- addresses ---------------------------------------------------------------
+
+    def flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
+        """The element offset of an access, and how far lanes lie apart."""
+        total, apart = Linear(), 0
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            if isinstance(index, Ramp):
+                apart += index.stride * stride
+                index = index.base
+            total = total.plus(linear(index), stride)
+        return total, apart
+
+    def depth(self, atom: Expr) -> int:
+        """The innermost frame that decides the value of an index."""
+        names = variables(atom)
+        for at in range(len(self.frames) - 1, 0, -1):
+            if self.frames[at].variables & names:
+                return at
+        return 0
+
+    def pointer(self, buffer: Buffer, form: Linear) -> str:
+        """The address of an element: a sum, each part added where it changes."""
+        pointer = self.bases[buffer.name]
+        key: tuple[object, ...] = (pointer,)
+        groups: dict[int, list[tuple[Expr, int]]] = {}
+        for atom, coefficient in form.terms.items():
+            groups.setdefault(self.depth(atom), []).append((atom, coefficient))
+        element = self.memory_type(buffer.dtype)
+        for depth in sorted(groups):
+            frame = self.frames[depth]
+            terms = sorted(groups[depth], key=lambda term: str(term[0]))
+            key = (*key, depth, *terms)
+            if any(isinstance(n, Load) for atom, _ in terms for n in walk(atom)):
+                offset = self.offset(terms, self.lines)
+                return self.step(pointer, element, offset, form.const)
+            if key not in frame.pointers:
+                offset = self.offset(terms, frame.head, frame)
+                name = self.fresh("a")
+                frame.head.append(
+                    f"  {name} = getelementptr inbounds {element}, ptr {pointer}, "
+                    f"i64 {offset}"
+                )
+                frame.pointers[key] = name
+            pointer = frame.pointers[key]
+        return self.step(pointer, element, None, form.const)
+
+    def step(self, pointer: str, element: str, offset: str | None, const: int) -> str:
+        for amount in (offset, const or None):
+            if amount is not None:
+                key = (pointer, element, amount)
+                if key not in self.loaded:
+                    name = self.fresh("a")
+                    self.line(
+                        f"{name} = getelementptr inbounds {element}, ptr {pointer}, "
+                        f"i64 {amount}"
+                    )
+                    self.loaded[key] = name
+                pointer = str(self.loaded[key])
+        return pointer
+
+    def offset(
+        self, terms: list[tuple[Expr, int]], lines: list[object], frame: Frame | None = None
+    ) -> str:
+        """The sum of some terms, as instructions appended to `lines`."""
+        total = ""
+        for atom, coefficient in terms:
+            value = self.scalar(atom, lines, frame)
+            if coefficient != 1:
+                name = self.fresh("m")
+                lines.append(f"  {name} = mul nsw i64 {value}, {coefficient}")
+                value = name
+            if total:
+                name = self.fresh("s")
+                lines.append(f"  {name} = add nsw i64 {total}, {value}")
+                value = name
+            total = value
+        return total
+
+    def scalar(self, atom: Expr, lines: list[object], frame: Frame | None) -> str:
+        """An index atom as an instruction sequence in `lines`."""
+        if isinstance(atom, Var):
+            return self.variables[atom.name]
+        if frame is None:
+            return self.expr(atom).name
+        if atom not in frame.indices:
+            saved, self.lines = self.lines, lines
+            cached, self.loaded = self.loaded, {}
+            frame.indices[atom] = self.expr(atom).name
+            self.lines, self.loaded = saved, cached
+        return frame.indices[atom]
+
+
+def _flat(lines: list[object]) -> Iterable[str]:
+    for line in lines:
+        if isinstance(line, list):
+            yield from _flat(line)
+        else:
+            yield str(line)
+
+
+def _used_buffers(stmt: Stmt) -> set[str]:
+    names: set[str] = set()
+    for child in statements(stmt):
+        if isinstance(child, Store | Prefetch):
+            names.add(child.buffer.name)
+        for expr in expressions(child):
+            names |= {n.buffer.name for n in walk(expr) if isinstance(n, Load)}
+    return names
+
+
+def _used_variables(loop: For) -> set[str]:
+    names: set[str] = set()
+    for child in statements(loop.body):
+        for expr in expressions(child):
+            names |= variables(expr)
+    return names
+
+
+def _fixed_buffers(stmt: Stmt) -> dict[str, set[tuple[int, int]]]:
+    """Allocated buffers whose accesses are all at fixed, separate places.
+
+    A place is (first element, lanes). A buffer of one region that a parallel loop
+    shares with its surroundings needs an address, so it is left out.
+    """
+    places: dict[str, set[tuple[int, int]]] = {}
+    ends: dict[tuple[str, tuple[int, int]], int] = {}
+    bad: set[str] = set()
+    for child in statements(stmt):
+        if isinstance(child, Allocate):
+            places.setdefault(child.buffer.name, set())
+        elif isinstance(child, For) and child.kind == "parallel":
+            inside = {s.buffer.name for s in statements(child.body)
+                      if isinstance(s, Allocate)}  # fmt: skip
+            bad |= _used_buffers(child.body) - inside
+        for access in _accesses(child):
+            name = access.buffer.name
+            place = _place(access.buffer, access.indices)
+            if place is None or isinstance(access, Prefetch):
+                bad.add(name)
+            else:
+                places.setdefault(name, set()).add(place)
+                ends[name, place] = place[0] + (access.active or place[1])
+    return {
+        name: found
+        for name, found in places.items()
+        if name not in bad
+        and not _overlap([(p[0], ends[name, p]) for p in sorted(found)])
+    }
+
+
+def _accesses(stmt: Stmt) -> Iterable[Store | Prefetch | Load]:
+    if isinstance(stmt, Store | Prefetch):
+        yield stmt
+    for expr in expressions(stmt):
+        for node in walk(expr):
+            if isinstance(node, Load):
+                yield node
+
+
+def _place(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[int, int] | None:
+    first, lanes = 0, 1
+    for index, stride in zip(indices, buffer.strides, strict=True):
+        if isinstance(index, Ramp):
+            if index.stride * stride != 1 or lanes > 1:
+                return None
+            lanes, index = index.lanes, index.base
+        form = linear(index)
+        if form.terms or index.lanes > 1:
+            return None
+        first += form.const * stride
+    return first, lanes
+
+
+def _overlap(spans: list[tuple[int, int]]) -> bool:
+    return any(a[1] > b[0] for a, b in pairwise(spans))

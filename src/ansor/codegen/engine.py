@@ -1,0 +1,102 @@
+"""LLVM text to machine code: in this process, as assembly, or as an object file."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ansor.codegen import llvm, runtime
+from ansor.errors import CodegenError
+from ansor.target.target import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """Machine code in this process. It is freed when this object dies.
+
+    `seconds` says where the time went: "parse", "optimise", "codegen", "link".
+    """
+
+    addresses: Mapping[str, int]
+    seconds: Mapping[str, float]
+    code: llvm.Loaded = field(repr=False)
+
+    def address(self, function: str) -> int:
+        try:
+            return self.addresses[function]
+        except KeyError:
+            known = ", ".join(self.addresses) or "none"
+            raise CodegenError(
+                f"function {function!r}", "not defined by the module", f"it has {known}"
+            ) from None
+
+
+def compile_module(text: str, target: Target) -> Compiled:
+    """Compile LLVM text and load it into this process.
+
+    Functions with external linkage can be called; `ansor_…` functions of the runtime
+    and the symbols of the process (libc, libm) can be used. May be called from several
+    threads.
+    """
+    if not target.is_host:
+        raise CodegenError(
+            f"loading of code for {target}",
+            "this machine cannot run it",
+            "export it, or use a target that fits this machine",
+        )
+    needed = runtime.addresses() if "@ansor_" in text else {}
+    seconds: dict[str, float] = {}
+    with llvm.LOCK:
+        with _timed(seconds, "parse"):
+            module = llvm.parse(text, target)
+        with _timed(seconds, "optimise"):
+            machine = llvm.machine(target)
+            llvm.optimise(module, machine)
+        if unknown := llvm.missing(module, needed):
+            raise CodegenError(
+                f"call of {', '.join(unknown)}", "this process has no such function"
+            )
+        exports = llvm.functions(module)
+        with _timed(seconds, "codegen"):
+            code = llvm.emit_object(module, machine)
+        with _timed(seconds, "link"):
+            loaded = llvm.load(code, exports, needed)
+    return Compiled(loaded.addresses, seconds, loaded)
+
+
+def optimised(text: str, target: Target) -> str:
+    """The LLVM text after the passes, before code generation."""
+    with llvm.LOCK:
+        return str(_optimised(text, target)[0])
+
+
+def assembly(text: str, target: Target) -> str:
+    """The assembly that `compile_module` would load, with LLVM's comments."""
+    with llvm.LOCK:
+        return llvm.emit_assembly(*_optimised(text, target))
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """An ELF object of the module and the runtime; needs libc and libpthread only.
+
+    The same text and target give the same bytes.
+    """
+    with llvm.LOCK:
+        more = [runtime.text(target.arch, shared=True)] if "@ansor_" in text else []
+        module = llvm.parse(text, target, *more)
+        machine = llvm.machine(target)
+        llvm.optimise(module, machine)
+        return llvm.emit_object(module, machine)
+
+
+def _optimised(text: str, target: Target) -> tuple[llvm.Module, llvm.Machine]:
+    module, machine = llvm.parse(text, target), llvm.machine(target)
+    llvm.optimise(module, machine)
+    return module, machine
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - start

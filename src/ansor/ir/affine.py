@@ -1,0 +1,140 @@
+"""Index expressions as sums: `4*i + j + 3`, and the interval a sum can take.
+
+A `Linear` is a constant plus integer multiples of atoms; an atom is a variable or any
+expression that is not a sum (a division, a load, a minimum). Every index expression
+has this form, so comparing, adding and bounding indices is arithmetic on small dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansor.ir.dtypes import INDEX
+from ansor.ir.expr import Binary, Call, Cast, Const, Expr, Ramp, Select, Var
+
+Range = tuple[int, int]  # both ends included
+Ranges = Mapping[str, Range]
+UNBOUNDED: Range = (-(1 << 62), 1 << 62)
+
+
+@dataclass(slots=True)
+class Linear:
+    """`const + Σ coefficient·atom`; coefficients are never 0."""
+
+    const: int = 0
+    terms: dict[Expr, int] = field(default_factory=dict)
+
+    def plus(self, other: Linear, scale: int = 1) -> Linear:
+        """self + scale * other"""
+        terms = dict(self.terms)
+        for atom, c in other.terms.items():
+            total = terms.get(atom, 0) + scale * c
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Linear(self.const + scale * other.const, terms)
+
+    def times(self, scale: int) -> Linear:
+        if scale == 0:
+            return Linear()
+        terms = {atom: c * scale for atom, c in self.terms.items()}
+        return Linear(self.const * scale, terms)
+
+    def interval(self, ranges: Ranges) -> Range:
+        """Least and greatest value over all atoms' ranges."""
+        low = high = self.const
+        for atom, c in self.terms.items():
+            a, b = interval(atom, ranges)
+            low += c * (a if c > 0 else b)
+            high += c * (b if c > 0 else a)
+        return low, high
+
+    def expr(self) -> Expr:
+        """Back to an expression: positive terms first, large steps before small."""
+        total: Expr | None = None
+        terms = sorted(self.terms.items(), key=lambda t: (t[1] < 0, -abs(t[1])))
+        for atom, c in terms:
+            size = abs(c)
+            part = atom if size == 1 else Binary("mul", atom, Const(size))
+            if total is None:
+                total = part if c > 0 else Binary("mul", atom, Const(c))
+            else:
+                total = Binary("add" if c > 0 else "sub", total, part)
+        if total is None:
+            return Const(self.const)
+        if self.const == 0:
+            return total
+        op = "add" if self.const > 0 else "sub"
+        return Binary(op, total, Const(abs(self.const)))
+
+
+def linear(expr: Expr) -> Linear:
+    """The sum form of an index expression; anything else becomes an atom."""
+    match expr:
+        case Const(value, dtype) if dtype == INDEX:
+            return Linear(int(value))
+        case Binary("add", a, b):
+            return linear(a).plus(linear(b))
+        case Binary("sub", a, b):
+            return linear(a).plus(linear(b), -1)
+        case Binary("mul", a, Const(value)):
+            return linear(a).times(int(value))
+        case Binary("mul", Const(value), b):
+            return linear(b).times(int(value))
+        case Call("neg", (a,)):
+            return linear(a).times(-1)
+        case _:
+            return Linear(0, {expr: 1})
+
+
+def interval(expr: Expr, ranges: Ranges) -> Range:
+    """Bounds of an index expression when each variable stays in its range."""
+    match expr:
+        case Var(name):
+            return ranges.get(name, UNBOUNDED)
+        case Const(value):
+            return int(value), int(value)
+        case Binary(op, a, b) if op not in ("add", "sub", "mul"):
+            return _binary_interval(op, interval(a, ranges), interval(b, ranges))
+        case Ramp(base, stride, lanes):
+            low, high = interval(base, ranges)
+            last = stride * (lanes - 1)
+            return low + min(0, last), high + max(0, last)
+        case Select(_, a, b):
+            return _hull(interval(a, ranges), interval(b, ranges))
+        case Cast(value, dtype) if dtype == INDEX and value.dtype == "bool":
+            return 0, 1
+        case Binary("mul", a, b) if not _is_scaled(a, b):
+            return _product(interval(a, ranges), interval(b, ranges))
+        case Binary() | Call("neg"):
+            return linear(expr).interval(ranges)
+        case _:
+            return UNBOUNDED
+
+
+def _is_scaled(a: Expr, b: Expr) -> bool:
+    return isinstance(a, Const) or isinstance(b, Const)
+
+
+def _hull(a: Range, b: Range) -> Range:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _product(a: Range, b: Range) -> Range:
+    ends = [x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _binary_interval(op: str, a: Range, b: Range) -> Range:
+    if op == "min":
+        return min(a[0], b[0]), min(a[1], b[1])
+    if op == "max":
+        return max(a[0], b[0]), max(a[1], b[1])
+    if op == "floordiv" and b[0] == b[1] > 0:
+        return a[0] // b[0], a[1] // b[0]
+    if op == "mod" and b[0] == b[1] > 0:
+        inside = 0 <= a[0] and a[1] < b[0]
+        return a if inside else (0, b[0] - 1)
+    return UNBOUNDED

@@ -1,0 +1,82 @@
+"""Holes in a program, and the integers that fill them: one row of points per program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ansor.errors import ScheduleError
+
+Column: TypeAlias = npt.NDArray[np.int64]  # one entry per point
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A named hole in a step, with the values it may take."""
+
+    name: str
+    candidates: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.candidates or min(self.candidates) < 1:
+            raise ScheduleError(
+                f"knob {self.name!r}",
+                f"candidates {self.candidates} must be positive and not empty",
+            )
+
+    def __str__(self) -> str:
+        return f"?{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """The extent of a loop of another stage, whatever the point makes of it."""
+
+    stage: str
+    loop: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}.{self.loop}"
+
+
+Length: TypeAlias = int | Knob | Follow
+
+
+@dataclass(frozen=True)
+class Points:
+    """The values of all knobs for n programs at once; a program is a batch of one."""
+
+    count: int = 1
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    @staticmethod
+    def of(knobs: Sequence[Knob], matrix: npt.ArrayLike) -> Points:
+        """Points from an integer matrix, one column per knob."""
+        values = np.asarray(matrix, dtype=np.int64)
+        if values.ndim != 2 or values.shape[1] != len(knobs):
+            raise ScheduleError(
+                "points",
+                f"a matrix of shape {values.shape} for {len(knobs)} knobs",
+                "one row per program, one column per knob",
+            )
+        columns = {knob.name: values[:, at] for at, knob in enumerate(knobs)}
+        return Points(len(values), columns)
+
+    def constant(self, value: int) -> Column:
+        return np.full(self.count, value, dtype=np.int64)
+
+    def value(self, length: int | Knob) -> Column:
+        """The column of a length."""
+        if isinstance(length, int):
+            return self.constant(length)
+        if length.name not in self.columns:
+            raise ScheduleError(
+                f"knob {length.name!r}",
+                "has no value",
+                "fill every knob: sketch.program(point)",
+            )
+        return self.columns[length.name]

@@ -1,0 +1,138 @@
+"""Pass 3: cut loops where a condition changes, so that the interior needs no test.
+
+    for i in 4:                          for i in 3:
+        for j in 8:                          for j in 8:
+            if i*8 + j < 29:     ==>             body
+                body                     for j in 5:
+                                             body(i = 3)
+
+A parallel loop is not cut, which would fork twice; its body is specialised instead.
+Conditions inside `select` count too: that is how the borders of a padded convolution
+are separated from its interior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansor.ir.affine import Ranges, linear
+from ansor.ir.dtypes import INDEX
+from ansor.ir.expr import Binary, Const, Expr, Select, Var
+from ansor.ir.simplify import simplify_stmt
+from ansor.ir.stmt import Allocate, For, If, Seq, Stmt
+from ansor.ir.visit import (
+    expressions,
+    map_stmt,
+    seq,
+    statements,
+    substitute_stmt,
+    walk,
+)
+
+MAX_PIECES = 6  # a loop that would fall into more keeps its conditions
+
+
+def partition(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
+    """Cut the loops of a program at the points where its conditions change."""
+    return _visit(stmt, dict(ranges or {}))
+
+
+def _visit(stmt: Stmt, ranges: dict[str, tuple[int, int]]) -> Stmt:
+    match stmt:
+        case For():
+            return _loop(stmt, ranges)
+        case If() | Seq() | Allocate():
+            return map_stmt(stmt, lambda e: e, lambda s: _visit(s, ranges))
+        case _:
+            return stmt
+
+
+def _loop(loop: For, ranges: dict[str, tuple[int, int]]) -> Stmt:
+    cuts = _cuts(loop, ranges)
+    ends = [*cuts, loop.extent]
+    if not cuts or len(ends) > MAX_PIECES:
+        inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
+        body = _visit(loop.body, inner)
+        return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+    pieces = list(zip([0, *cuts], ends, strict=True))
+    if loop.kind in ("parallel", "thread"):
+        return _specialised(loop, pieces, ranges)
+    return seq(*(_piece(loop, start, end, ranges) for start, end in pieces))
+
+
+def _piece(loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
+    """The iterations from `start` to `end` as a loop of their own."""
+    if end - start == 1:
+        body = substitute_stmt(loop.body, {loop.var.name: Const(start)})
+        return _visit(simplify_stmt(body, ranges), dict(ranges))
+    body = loop.body
+    if start > 0:
+        moved = Binary("add", loop.var, Const(start))
+        body = substitute_stmt(body, {loop.var.name: moved})
+    inner = {**ranges, loop.var.name: (0, end - start - 1)}
+    body = _visit(simplify_stmt(body, inner), inner)
+    if isinstance(body, Seq) and not body.stmts:
+        return body
+    return For(loop.var, end - start, body, loop.kind, loop.reduce, loop.thread)
+
+
+def _specialised(loop: For, pieces: list[tuple[int, int]], ranges: Ranges) -> Stmt:
+    """One loop whose body branches on where it is."""
+    body: Stmt | None = None
+    for start, end in reversed(pieces):
+        inner = {**ranges, loop.var.name: (start, end - 1)}
+        case = _visit(simplify_stmt(loop.body, inner), inner)
+        here = Binary("lt", loop.var, Const(end))
+        body = case if body is None else If(here, case, body)
+    assert body is not None
+    return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+
+
+def _cuts(loop: For, ranges: Ranges) -> list[int]:
+    """The iterations at which some condition becomes decided or undecided."""
+    inner = {
+        s.var.name: (0, s.extent - 1)
+        for s in statements(loop.body)
+        if isinstance(s, For)
+    }
+    cuts: set[int] = set()
+    for condition in dict.fromkeys(_conditions(loop.body)):
+        cuts |= _condition_cuts(condition, loop, inner)
+    return sorted(cut for cut in cuts if 0 < cut < loop.extent)
+
+
+def _conditions(stmt: Stmt) -> Iterator[Binary]:
+    """The index comparisons that decide something below a statement."""
+    for child in statements(stmt):
+        if isinstance(child, If):
+            yield from _comparisons(child.condition)
+        for expr in expressions(child):
+            for node in walk(expr):
+                if isinstance(node, Select):
+                    yield from _comparisons(node.condition)
+                elif isinstance(node, Binary) and node.op in ("min", "max"):
+                    if node.dtype == INDEX:
+                        yield Binary("lt", node.a, node.b)
+
+
+def _comparisons(condition: Expr) -> Iterator[Binary]:
+    for node in walk(condition):
+        if isinstance(node, Binary) and node.op in ("lt", "le"):
+            if node.a.dtype == INDEX:
+                yield node
+
+
+def _condition_cuts(condition: Binary, loop: For, inner: Ranges) -> set[int]:
+    """Where `condition` switches between always, sometimes and never."""
+    form = linear(condition.a).plus(linear(condition.b), -1)
+    step = form.terms.pop(loop.var, 0)
+    known = all(isinstance(a, Var) and a.name in inner for a in form.terms)
+    if step == 0 or not known:
+        return set()
+    low, high = form.interval(inner)
+    if condition.op == "le":
+        low, high = low - 1, high - 1
+    if step < 0:  # mirrored: t*v > rest
+        t = -step
+        return {high // t + 1, low // t + 1}
+    return {-(high // step), -(low // step)}

@@ -1,0 +1,246 @@
+"""Pass 4: vectorised loops become vector statements, with a masked rest.
+
+    for j in 10:  # vectorize          C[0 +: 8] = A[0 +: 8]
+        C[j] = A[j]            ==>     C[8 +: 2]:2 = A[8 +: 2]:2     (8 lanes)
+
+The number of lanes is the widest the machine has for the types in the loop. A loop
+that cannot be vectorised (a condition or an access that differs between lanes in a way
+vectors cannot express) runs element by element, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansor.ir.affine import Range, interval, linear
+from ansor.ir.dtypes import DTYPES, INDEX
+from ansor.ir.expr import (
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Lanes,
+    Load,
+    Ramp,
+    Select,
+    Var,
+)
+from ansor.ir.stmt import Allocate, For, If, Prefetch, Seq, Stmt, Store
+from ansor.ir.visit import (
+    expressions,
+    map_stmt,
+    rebuild,
+    seq,
+    statements,
+    substitute_stmt,
+    variables,
+    walk,
+)
+
+MAX_COPIES = 8  # more whole vectors than this are run by a loop
+COMBINES = ("add", "mul", "min", "max", "and", "or")
+
+
+class _CannotVectorize(Exception):
+    """This loop has to run element by element."""
+
+
+def vectorize(stmt: Stmt, vector_bits: int) -> Stmt:
+    """Replace every vectorised loop of a program."""
+    return _visit(stmt, vector_bits, {})
+
+
+def _visit(stmt: Stmt, bits: int, ranges: dict[str, Range]) -> Stmt:
+    match stmt:
+        case For():
+            inner = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
+            body = _visit(stmt.body, bits, inner)
+            loop = For(stmt.var, stmt.extent, body, stmt.kind, stmt.reduce, stmt.thread)
+            return _expand(loop, bits, ranges) if stmt.kind == "vectorize" else loop
+        case If() | Seq() | Allocate():
+            return map_stmt(stmt, lambda e: e, lambda s: _visit(s, bits, ranges))
+        case _:
+            return stmt
+
+
+def _expand(loop: For, bits: int, ranges: Mapping[str, Range]) -> Stmt:
+    lanes = _lanes(loop, bits)
+    try:
+        return _vectors(loop, lanes, ranges)
+    except _CannotVectorize:
+        kind = "unroll" if loop.extent <= 2 * MAX_COPIES else "serial"
+        return For(loop.var, loop.extent, loop.body, kind, loop.reduce)
+
+
+def _lanes(loop: For, bits: int) -> int:
+    """Lanes of a whole vector: as many as fit of the widest type that varies."""
+    widest = 8
+    for child in statements(loop.body):
+        if isinstance(child, Store):
+            widest = max(widest, DTYPES[child.buffer.dtype].bits)
+        for expr in expressions(child):
+            for node in walk(expr):
+                if isinstance(node, Load) or (
+                    isinstance(node, Cast) and node.dtype != INDEX
+                ):
+                    widest = max(widest, DTYPES[node.dtype].bits)
+    return max(bits // widest, 1)
+
+
+def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
+    if lanes == 1 or loop.extent == 1:
+        raise _CannotVectorize
+    whole, rest = divmod(loop.extent, lanes)
+    parts: list[Stmt | None] = []
+    if whole == 1:
+        parts.append(_Vector(loop.var, Const(0), lanes, lanes, ranges).stmt(loop.body))
+    elif whole > 1:
+        chunk = Var(f"{loop.var.name}.v")
+        inside = {**ranges, chunk.name: (0, whole - 1)}
+        base = Binary("mul", chunk, Const(lanes))
+        body = _Vector(loop.var, base, lanes, lanes, inside).stmt(loop.body)
+        kind = "unroll" if whole <= MAX_COPIES else "serial"
+        parts.append(For(chunk, whole, body, kind, loop.reduce))
+    if rest == 1:
+        last = {loop.var.name: Const(whole * lanes)}
+        parts.append(substitute_stmt(loop.body, last))
+    elif rest:
+        width = 1 << (rest - 1).bit_length()
+        start = Const(whole * lanes)
+        parts.append(_Vector(loop.var, start, width, rest, ranges).stmt(loop.body))
+    return seq(*parts)
+
+
+class _Vector:
+    """Rewrites one body for the lanes var = base, base+1, …; `active` of them real."""
+
+    def __init__(
+        self, var: Var, base: Expr, lanes: int, active: int, ranges: Mapping[str, Range]
+    ) -> None:
+        self.var, self.base, self.lanes, self.active = var, base, lanes, active
+        low, high = interval(base, ranges)
+        self.ranges = {**ranges, var.name: (low, high + active - 1)}
+
+    @property
+    def mask(self) -> int | None:
+        return None if self.active == self.lanes else self.active
+
+    def varies(self, expr: Expr) -> bool:
+        return self.var.name in variables(expr)
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case Store():
+                return self.store(stmt)
+            case For():
+                if self.var.name == stmt.var.name or stmt.kind == "parallel":
+                    raise _CannotVectorize
+                self.ranges[stmt.var.name] = (0, stmt.extent - 1)
+                return map_stmt(stmt, lambda e: e, self.stmt)
+            case If(condition):
+                if self.varies(condition):
+                    raise _CannotVectorize
+                return map_stmt(stmt, lambda e: e, self.stmt)
+            case Seq(stmts):
+                return seq(*map(self.stmt, stmts))
+            case Prefetch(buffer, indices, write):
+                return Prefetch(buffer, tuple(map(self.first, indices)), write)
+            case Allocate():
+                raise _CannotVectorize
+            case _:
+                return stmt
+
+    def first(self, index: Expr) -> Expr:
+        form = linear(index)
+        step = form.terms.pop(self.var, 0)
+        return form.plus(linear(self.base), step).expr()
+
+    def store(self, store: Store) -> Stmt:
+        if not any(map(self.varies, store.indices)):
+            return self.combine(store)
+        if self.overlaps(store):
+            raise _CannotVectorize
+        indices = tuple(map(self.index, store.indices))
+        value = self.wide(self.expr(store.value))
+        return Store(store.buffer, indices, value, self.mask)
+
+    def overlaps(self, store: Store) -> bool:
+        """True if lanes may write the same element, or read what another wrote."""
+        if not any(linear(i).terms.get(self.var) for i in store.indices):
+            return True
+        for node in walk(store.value):
+            if isinstance(node, Load) and node.buffer == store.buffer:
+                if node.indices != store.indices:
+                    return True
+        return False
+
+    def combine(self, store: Store) -> Stmt:
+        """A store to one element: a reduction over the lanes, or the same value."""
+        if not self.varies(store.value):
+            return store
+        match store.value:
+            case Binary(op, Load(buffer, indices) as old, value) if (
+                op in COMBINES
+                and buffer == store.buffer
+                and indices == store.indices
+                and not any(
+                    isinstance(n, Load) and n.buffer == buffer for n in walk(value)
+                )
+            ):
+                vector = self.wide(self.expr(value))
+                new = Binary(op, old, Lanes(op, vector, self.active))
+                return Store(store.buffer, store.indices, new)
+            case _:
+                raise _CannotVectorize
+
+    def wide(self, e: Expr) -> Expr:
+        return e if e.lanes == self.lanes else Broadcast(e, self.lanes)
+
+    def index(self, e: Expr) -> Expr:
+        """An index: a ramp where it is affine in the variable."""
+        if not self.varies(e):
+            return e
+        form = linear(e)
+        step = form.terms.pop(self.var, 0)
+        if step and not any(self.varies(atom) for atom in form.terms):
+            base = form.plus(linear(self.base), step)
+            return Ramp(base.expr(), step, self.lanes)
+        return self.expr(e)
+
+    def expr(self, e: Expr) -> Expr:
+        if not self.varies(e):
+            return e
+        match e:
+            case Var():
+                return Ramp(self.base, 1, self.lanes)
+            case Load(buffer, indices):
+                new = tuple(map(self.index, indices))
+                return Load(buffer, new, self.mask)
+            case Binary(op, a, b):
+                return Binary(op, self.wide(self.expr(a)), self.wide(self.expr(b)))
+            case Call(function, args):
+                return Call(function, tuple(self.wide(self.expr(a)) for a in args))
+            case Select(condition, a, b):
+                return self.select(condition, a, b)
+            case Cast():
+                return rebuild(e, lambda x: self.wide(self.expr(x)))
+            case _:
+                raise _CannotVectorize
+
+    def select(self, condition: Expr, a: Expr, b: Expr) -> Expr:
+        test = self.expr(condition)
+        if test.lanes > 1 and not (self.is_safe(a) and self.is_safe(b)):
+            raise _CannotVectorize  # a lane would read where it must not
+        return Select(test, self.wide(self.expr(a)), self.wide(self.expr(b)))
+
+    def is_safe(self, e: Expr) -> bool:
+        """True if every load in it stays inside its buffer whatever the condition."""
+        for node in walk(e):
+            if isinstance(node, Load):
+                for index, extent in zip(node.indices, node.buffer.shape, strict=True):
+                    low, high = interval(index, self.ranges)
+                    if low < 0 or high >= extent:
+                        return False
+        return True

@@ -1,0 +1,435 @@
+"""Steps that place stages, or add and remove them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ansor.errors import ScheduleError
+from ansor.ir.affine import linear
+from ansor.ir.expr import Buffer, Const, Expr, Load, Var
+from ansor.ir.visit import map_loads, substitute
+from ansor.schedule.knobs import Follow, Knob
+from ansor.schedule.loops import Reorder, Split, find_loop
+from ansor.schedule.plan import At, Nest, Plan, SplitRelation, fresh, redirect
+from ansor.te.stage import Axis, Stage
+
+SCOPES = ("local", "packed", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Compute a stage inside a loop of its consumer, only the part needed there.
+
+        for i: P[i] = …                 for j.0:
+        for j.0: for j.1:        ==>        for i: P[j.0*8 + i] = …
+            C[…] = P[j.0*8 + j.1]           for j.1: C[…] = P[i]
+        ComputeAt("P", "C", "j.0")
+
+    Requires: all readers of the stage lie inside that loop; not an output.
+    """
+
+    stage: str
+    consumer: str
+    loop: str
+
+    def apply(self, plan: Plan) -> Plan:
+        nest = plan.nest(self.stage, self)
+        find_loop(self, plan, self.consumer, self.loop)
+        refuse_output(self, plan, nest)
+        place = At(self.consumer, self.loop)
+        for reader in plan.consumers(nest.stage.buffers):
+            if reader.name != self.consumer and not _is_inside(plan, reader, place):
+                raise ScheduleError(
+                    str(self),
+                    f"stage {reader.name!r} reads it outside loop {self.loop!r} "
+                    f"of {self.consumer!r}",
+                    f"compute {reader.name!r} inside that loop first",
+                )
+        if self.consumer not in {n.name for n in _readers(plan, nest)}:
+            raise ScheduleError(str(self), f"{self.consumer!r} does not need it")
+        scope = "local" if nest.scope == "global" else nest.scope
+        return plan.with_nest(replace(nest, at=place, scope=scope))
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"compute {self.stage} at {self.consumer}.{self.loop}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRoot:
+    """Compute a stage by itself, before its consumers. Undoes `ComputeAt`.
+
+        for j.0: (P; C)    ==>    P; for j.0: C
+        ComputeRoot("P")
+    """
+
+    stage: str
+
+    def apply(self, plan: Plan) -> Plan:
+        nest = plan.nest(self.stage, self)
+        return plan.with_nest(replace(nest, at=None))
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"compute {self.stage} at root"
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Put the expression of a stage into its consumers; the stage disappears.
+
+        P[i] = f(A[i]); C[i] = P[i] + 1    ==>    C[i] = f(A[i]) + 1
+        Inline("P")
+
+    Requires: no reduction, not an output, loops untouched.
+    """
+
+    stage: str
+
+    def apply(self, plan: Plan) -> Plan:
+        nest = plan.nest(self.stage, self)
+        refuse_output(self, plan, nest)
+        if nest.stage.reducer is not None:
+            raise ScheduleError(
+                str(self),
+                f"stage {self.stage!r} is a reduction ({nest.stage.reducer})",
+                "compute it at a loop of its consumer instead",
+            )
+        if not nest.is_fresh:
+            raise ScheduleError(str(self), "its loops were changed", "inline it first")
+        for consumer in plan.consumers(nest.stage.buffers):
+            body = tuple(_inlined(e, nest.stage) for e in consumer.stage.body)
+            stage = replace(consumer.stage, body=body)
+            plan = plan.with_nest(replace(consumer, stage=stage))
+        return plan.without(self.stage)
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"inline {self.stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """Read a tensor through a copy of it, made by a new stage `<tensor>.<scope>`.
+
+        C[…] = f(A[i])    ==>    A.local[i] = A[i]; C[…] = f(A.local[i])
+        CacheRead("A", "C", "local")
+
+    Requires: the consumer reads the tensor. Scopes: local, packed, shared.
+    """
+
+    tensor: str
+    consumer: str
+    scope: str = "local"
+
+    def apply(self, plan: Plan) -> Plan:
+        consumer = plan.nest(self.consumer, self)
+        source = read_buffer(self, consumer, self.tensor)
+        check_scope(self, self.scope)
+        name = self.copy
+        if any(nest.name == name for nest in plan):
+            raise ScheduleError(str(self), f"stage {name!r} exists already")
+        copy = Buffer(name, source.shape, source.dtype)
+        stage = _copy_stage(name, source, copy)
+        new = replace(consumer, stage=redirect(consumer.stage, source, copy))
+        plan = plan.with_nest(new)
+        return plan.insert_before(self.consumer, fresh(stage, self.scope))
+
+    @property
+    def copy(self) -> str:
+        """Name of the stage it makes."""
+        return f"{self.tensor}.{self.scope}"
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"cache-read {self.tensor} for {self.consumer} -> {self.copy}"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """Compute a stage into a buffer of its own, `<stage>.<scope>`, and copy that out.
+
+        C[i] = f(i)    ==>    C.local[i] = f(i); C[i] = C.local[i]
+        CacheWrite("C", "local")
+
+    Requires: loops untouched, one output.
+    """
+
+    stage: str
+    scope: str = "local"
+
+    def apply(self, plan: Plan) -> Plan:
+        nest = plan.nest(self.stage, self)
+        check_scope(self, self.scope)
+        if not nest.is_fresh:
+            raise ScheduleError(str(self), "its loops were changed", "do this first")
+        if len(nest.stage.buffers) != 1:
+            raise ScheduleError(str(self), "it writes several tensors")
+        name = f"{self.stage}.{self.scope}"
+        out = nest.stage.buffers[0]
+        cache = Buffer(name, out.shape, out.dtype)
+        compute = replace(nest.stage, name=name, buffers=(cache,))
+        copy = _copy_stage(self.stage, cache, out, nest.stage.axes)
+        plan = plan.with_nest(replace(fresh(copy, nest.scope)))
+        return plan.insert_before(self.stage, fresh(compute, self.scope))
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"cache-write {self.stage} -> {self.stage}.{self.scope}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Copy the part of a tensor a loop needs into a block laid out in loop order.
+
+        for k.0: for j.1: for k.1: for j.2:  … B[k.0*64 + k.1, j.1*16 + j.2] …
+        ==>
+        for k.0:
+            for j.1: for k.1: for j.2:  B.packed[j.1, k.1, j.2] = B[…]
+            for j.1: for k.1: for j.2:  … B.packed[j.1, k.1, j.2] …
+        Pack("B", "C", "k.0")
+
+    The new stage `B.packed` has one loop per dimension of its block, in block order,
+    named like the consumer's loops. Without a loop the whole tensor is packed at the
+    root; for a constant input that happens once, ahead of time (`LayoutRewrite`).
+    Requires: the consumer reads the tensor with one affine index per dimension.
+    """
+
+    tensor: str
+    consumer: str
+    loop: str | None = None
+    ahead: bool = False
+
+    def apply(self, plan: Plan) -> Plan:
+        consumer = plan.nest(self.consumer, self)
+        source = read_buffer(self, consumer, self.tensor)
+        if self.loop is not None:
+            find_loop(self, plan, self.consumer, self.loop)
+        if self.ahead and self.tensor not in plan.dag.constants:
+            raise ScheduleError(
+                str(self),
+                f"{self.tensor!r} is not a constant input",
+                "declare it with placeholder(..., constant=True), or use Pack",
+            )
+        pieces = self._pieces(consumer, source)
+        plan = CacheRead(self.tensor, self.consumer, "packed").apply(plan)
+        name = f"{self.tensor}.packed"
+        if self.loop is not None:
+            plan = ComputeAt(name, self.consumer, self.loop).apply(plan)
+        order: list[tuple[int, str]] = []
+        for axis, loops in zip(plan.nest(name).stage.axes, pieces, strict=True):
+            parts = (axis.name,)
+            if len(loops) > 1:
+                lengths = tuple(Follow(self.consumer, loop) for loop in loops[1:])
+                split = Split(name, axis.name, lengths)
+                plan, parts = split.apply(plan), split.parts
+            places = [consumer.loops.index(loop) for loop in loops]
+            order += zip(places or [-1], parts, strict=True)
+        loops = tuple(part for _, part in sorted(order))
+        plan = Reorder(name, loops).apply(plan)
+        nest = replace(plan.nest(name), layout=loops, ahead=self.ahead)
+        return plan.with_nest(nest)
+
+    def _pieces(self, consumer: Nest, source: Buffer) -> list[tuple[str, ...]]:
+        """Per dimension, the consumer's loops that make it up inside the loop."""
+        inner = consumer.loops
+        if self.loop is not None:
+            inner = inner[inner.index(self.loop) + 1 :]
+        accesses = {l.indices for l in consumer.reads() if l.buffer.name == source.name}
+        if len(accesses) != 1:
+            raise ScheduleError(
+                str(self),
+                f"{self.consumer!r} reads {self.tensor!r} in {len(accesses)} ways",
+                "use CacheRead",
+            )
+        (indices,) = accesses
+        return [_loops_of(consumer, index, inner) for index in indices]
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        where = "ahead of time" if self.ahead else f"at {self.loop or 'root'}"
+        return f"pack {self.tensor} for {self.consumer} {where}"
+
+
+def LayoutRewrite(tensor: str, consumer: str) -> Pack:
+    """Store a constant input in the consumer's loop order, once, ahead of time.
+
+        … W[k, j] …    ==>    … W.packed[j.0, k.0, j.1, k.1, j.2] …
+        LayoutRewrite("W", "C")
+
+    Requires: `placeholder(..., constant=True)`.
+    """
+    return Pack(tensor, consumer, None, ahead=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RFactor:
+    """Turn one loop of a split reduction into an axis of partial results.
+
+        for k.0: for k.1:              for k.1: for k.0:
+            S += A[k.0*8 + k.1]   ==>      S.rf[k.1] += A[k.0*8 + k.1]
+                                       for k.1: S += S.rf[k.1]
+        RFactor("S", "k.1")
+
+    Requires: the loop is a part of a split reduction axis; nothing else was changed.
+    """
+
+    stage: str
+    loop: str
+
+    def apply(self, plan: Plan) -> Plan:
+        nest, _ = find_loop(self, plan, self.stage, self.loop)
+        stage = nest.stage
+        if not nest.is_reduce(self.loop) or stage.reducer is None:
+            raise ScheduleError(str(self), f"loop {self.loop!r} is not a reduction")
+        if stage.reducer in ("argmax", "argmin") or nest.factored is not None:
+            raise ScheduleError(str(self), "this reduction cannot be factored again")
+        is_part = any(
+            isinstance(r, SplitRelation) and self.loop in r.parts for r in nest.relations
+        )
+        if not is_part or nest.at is not None:
+            raise ScheduleError(
+                str(self), f"loop {self.loop!r} is not part of a split", "split it first"
+            )
+        name = f"{self.stage}.rf"
+        out = stage.buffers[0]
+        # The extent of the new dimension is known once lengths are; 1 stands for it.
+        partial = Buffer(name, (*out.shape, 1), out.dtype)
+        space = tuple(l for l in nest.loops if not nest.is_reduce(l)) + (self.loop,)
+        rest = tuple(l for l in nest.loops if l not in space)
+        factored = replace(
+            nest,
+            stage=replace(stage, name=name, buffers=(partial,)),
+            loops=(*space, *rest),
+            scope="local",
+            factored=self.loop,
+        )
+        k = Axis(self.loop, 1)
+        indices = tuple(Var(axis.name) for axis in stage.axes)
+        total = replace(
+            stage, reduce_axes=(k,), body=(Load(partial, (*indices, Var(k.name))),)
+        )
+        sizes = {k.name: Follow(name, self.loop)}
+        plan = plan.with_nest(replace(fresh(total, nest.scope), sizes=sizes))
+        return plan.insert_before(self.stage, factored)
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"rfactor {self.stage}.{self.loop} -> {self.stage}.rf"
+
+
+def refuse_output(step: object, plan: Plan, nest: Nest) -> None:
+    outputs = {buffer.name for buffer in plan.dag.outputs}
+    if any(buffer.name in outputs for buffer in nest.stage.buffers):
+        raise ScheduleError(str(step), f"stage {nest.name!r} is an output")
+
+
+def check_scope(step: object, scope: str) -> None:
+    if scope not in SCOPES:
+        known = ", ".join(SCOPES)
+        raise ScheduleError(str(step), f"unknown scope {scope!r}", f"use {known}")
+
+
+def read_buffer(step: object, consumer: Nest, tensor: str) -> Buffer:
+    """The buffer called `tensor` among those a nest reads."""
+    for load in consumer.reads():
+        if load.buffer.name == tensor:
+            return load.buffer
+    names = sorted({load.buffer.name for load in consumer.reads()})
+    raise ScheduleError(
+        str(step),
+        f"stage {consumer.name!r} does not read {tensor!r}",
+        f"it reads {', '.join(names) or 'nothing'}",
+    )
+
+
+def _copy_stage(
+    name: str, source: Buffer, copy: Buffer, axes: tuple[Axis, ...] | None = None
+) -> Stage:
+    if axes is None:
+        axes = tuple(Axis(f"d{n}", e) for n, e in enumerate(source.shape))
+    body = Load(source, tuple(Var(axis.name) for axis in axes))
+    return Stage(name, axes, (), (body,), None, (copy,))
+
+
+def _inlined(expr: Expr, stage: Stage) -> Expr:
+    (out,) = stage.buffers
+
+    def rewrite(load: Load) -> Expr:
+        if load.buffer.name != out.name:
+            return load
+        names = (axis.name for axis in stage.axes)
+        return substitute(stage.body[0], dict(zip(names, load.indices, strict=True)))
+
+    return map_loads(expr, rewrite)
+
+
+def _loops_of(consumer: Nest, index: Expr, inner: tuple[str, ...]) -> tuple[str, ...]:
+    """The inner loops that an index runs over, outermost part first.
+
+    Only a plain axis taken apart by plain splits is followed; any other index stays
+    one dimension, placed where its innermost loop is.
+    """
+    terms = linear(index).terms
+    names = [atom.name for atom in terms if isinstance(atom, Var)]
+    touching = tuple(l for l in inner if consumer.axis_of(l) & set(names))
+    if isinstance(index, Const) or not touching:
+        return ()
+    plain = isinstance(index, Var) and all(
+        isinstance(r, SplitRelation) and r.tail == "peel"
+        for r in consumer.relations
+        if consumer.axis_of(r.parent if isinstance(r, SplitRelation) else r.fused)
+        & set(names)
+    )
+    if not plain:
+        return touching[-1:]
+    nodes = _leaves(consumer, names[0])
+    inside = tuple(l for l in nodes if l in inner)
+    # Only a suffix of the digits is a mixed-radix number of its own.
+    return inside if inside == nodes[len(nodes) - len(inside) :] else touching[-1:]
+
+
+def _leaves(nest: Nest, node: str) -> tuple[str, ...]:
+    for relation in nest.relations:
+        if isinstance(relation, SplitRelation) and relation.parent == node:
+            return tuple(l for part in relation.parts for l in _leaves(nest, part))
+    return (node,)
+
+
+def _readers(plan: Plan, nest: Nest) -> list[Nest]:
+    """Nests that read it, and the nests those are computed in."""
+    found = list(plan.consumers(nest.stage.buffers))
+    for reader in tuple(found):
+        found += [plan.nest(place.stage) for place in plan.inside(reader)]
+    return found
+
+
+def _is_inside(plan: Plan, nest: Nest, place: At) -> bool:
+    """True if a nest is computed within (or at) a loop, directly or not."""
+    for where in plan.inside(nest):
+        loops = plan.nest(where.stage).loops
+        same = where.stage == place.stage
+        if same and loops.index(where.loop) >= loops.index(place.loop):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""The loop: from a task to its best program and kernel."""

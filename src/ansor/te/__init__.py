@@ -1,0 +1,1 @@
+"""The problem: tensor expressions, their DAG, its analysis, reference and library."""

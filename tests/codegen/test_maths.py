@@ -341,7 +341,8 @@ def test_pow_at_its_limits_is_the_pow_of_c(dtype, fma):
     got = compiled("pow", dtype, fma)(x, y)
     found = worst(got, want, x, y)
     assert found[0] <= maths.ulp("pow", dtype), found
-    np.testing.assert_array_equal(np.signbit(got), np.signbit(want) & ~np.isnan(got))
+    number = ~np.isnan(got)  # the sign of a NaN is up to the processor
+    assert np.array_equal(np.signbit(got)[number], np.signbit(want)[number])
 
 
 @DTYPES

@@ -204,14 +204,6 @@ def test_allocation_of_a_taken_name() -> None:
     assert "'out' exists already" in refusal(Allocate(again, store(Const(0))))
 
 
-def test_register_indexed_by_a_variable() -> None:
-    body = Allocate(ACC, For(x, 4, Store(ACC, (x,), half), "unroll"))
-    assert refusal(body) == (
-        "'acc[x] = 0.5' in 'f': register 'acc' is indexed by x\n"
-        "  hint: unroll the loops, or allocate it as local"
-    )
-
-
 def test_vectorized_loop_in_a_vectorized_loop() -> None:
     body = For(x, 8, For(y, 4, store(x, Load(A, (x, y))), "vectorize"), "vectorize")
     assert refusal(body) == (

@@ -16,6 +16,12 @@ K = ansor.reduce_axis(8, name="k")
 S = ansor.compute((4,), lambda i: F[i] + 1, name="S")
 DTYPES = "float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool"
 
+INSIDE = (
+    "sum(A[i, k], axis=k) inside a larger expression: a reduction is the whole body of "
+    "a compute\n  hint: make two computes: one for the reduction, one that reads its "
+    "result"
+)
+
 
 def each(function, shape=(4,), name="B"):
     return lambda: ansor.compute(shape, function, name=name)
@@ -52,6 +58,14 @@ CASES = {
         "constant 1099511627776: does not fit int32, which holds -2147483648 to "
         "2147483647\n  hint: cast the other operand to a wider type",
     ),
+    "cast of a constant without an integer": (
+        each(lambda i: ansor.cast(float("nan"), "int32")),
+        "cast of nan to int32: not a finite number",
+    ),
+    "huge constant": (
+        each(lambda i: F[i] * 10**39),
+        f"constant {10**39}: does not fit float32, which ends at 3.40282e+38",
+    ),
     "rank": (
         each(lambda i: A[i]),
         "A[i]: 1 indices, but shape (4, 8) has 2 axes",
@@ -66,7 +80,7 @@ CASES = {
     ),
     "affine index": (
         each(lambda i: A[i, 2 * i + 2]),
-        "compute 'B': A[i, (2 * i) + 2]: index (2 * i) + 2 of axis 1 runs from 2 to 8, "
+        "compute 'B': A[i, 2 * i + 2]: index 2 * i + 2 of axis 1 runs from 2 to 8, "
         "outside 0 to 7\n  hint: guard it: ansor.select(condition, element, 0)",
     ),
     "float index": (
@@ -93,15 +107,11 @@ CASES = {
     ),
     "reduction inside": (
         each(lambda i: ansor.sum(A[i, K], axis=K) * 2),
-        "sum(A[i, k], axis=k) inside a larger expression: a reduction is the whole body "
-        "of a compute\n  hint: make two computes: one for the reduction, one that reads "
-        "its result",
+        INSIDE,
     ),
     "nested reduction": (
         each(lambda i: ansor.max(ansor.sum(A[i, K], axis=K), axis=K)),
-        "sum(A[i, k], axis=k) inside a larger expression: a reduction is the whole body "
-        "of a compute\n  hint: make two computes: one for the reduction, one that reads "
-        "its result",
+        INSIDE,
     ),
     "reduce axis outside": (
         each(lambda i: A[i, K]),
@@ -174,12 +184,14 @@ CASES = {
     "bitwise and of floats": (
         each(lambda i: F[i] & 1.0),
         "F[i] & 1.0: the operand is float32, but bitwise operators take integers and "
-        'bool\n  hint: compare first (x != 0), or cast to an integer (cast(x, "int32"))',
+        "bool\n  hint: compare first (x != 0), or cast to an integer "
+        '(cast(x, "int32"))',
     ),
     "not of a float": (
         each(lambda i: ~F[i]),
         "~(F[i]): the operand is float32, but bitwise operators take integers and "
-        'bool\n  hint: compare first (x != 0), or cast to an integer (cast(x, "int32"))',
+        "bool\n  hint: compare first (x != 0), or cast to an integer "
+        '(cast(x, "int32"))',
     ),
     "sum of two bools": (
         each(lambda i: T[i] + T[i]),

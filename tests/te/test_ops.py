@@ -79,10 +79,10 @@ def test_matmul_family(case):
 
 
 CONVS = [
-    dict(stride=1, padding=0),
-    dict(stride=2, padding=1),
-    dict(stride=1, padding=2, dilation=2),
-    dict(stride=2, padding=3, dilation=2),
+    {"stride": 1, "padding": 0},
+    {"stride": 2, "padding": 1},
+    {"stride": 1, "padding": 2, "dilation": 2},
+    {"stride": 2, "padding": 3, "dilation": 2},
 ]
 
 
@@ -139,7 +139,8 @@ def test_depthwise_conv(multiplier):
 
 
 @pytest.mark.parametrize(
-    ("stride", "padding", "extra"), [(1, 0, 0), (2, 1, 0), (2, 1, 1), (3, 2, 0), (1, 3, 0)]
+    ("stride", "padding", "extra"),
+    [(1, 0, 0), (2, 1, 0), (2, 1, 1), (3, 2, 0), (1, 3, 0)],
 )
 def test_conv2d_transpose(stride, padding, extra):
     def expected(x, w):
@@ -187,7 +188,9 @@ POOLS = {
     "global_max": (ops.global_max_pool, lambda x: x.amax((2, 3))),
     "nhwc": (
         lambda x: ops.max_pool(x, 2, layout="NHWC"),
-        lambda x: F.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1).contiguous(),
+        lambda x: (
+            F.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1).contiguous()
+        ),
     ),
 }
 

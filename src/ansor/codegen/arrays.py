@@ -198,14 +198,12 @@ def check_overlap(
     parameters: Sequence[Parameter], addresses: Sequence[int], outputs: int
 ) -> None:
     """Raise ArgumentError if an output shares memory with another argument."""
-    spans = [
-        (address, address + parameter.bytes)
-        for address, parameter in zip(addresses, parameters, strict=True)
-    ]
     for at in range(len(parameters) - outputs, len(parameters)):
-        begin, end = spans[at]
-        for other, (start, stop) in enumerate(spans[:at]):
-            if begin < stop and start < end:
+        begin = addresses[at]
+        end = begin + parameters[at].bytes
+        for other in range(at):
+            start = addresses[other]
+            if start < end and begin < start + parameters[other].bytes:
                 raise ArgumentError(
                     parameters[at].what,
                     f"it overlaps argument {parameters[other].name!r} in memory",

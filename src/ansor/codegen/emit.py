@@ -125,7 +125,9 @@ class _Emitter(Values):
                 self.loop(stmt)
             case For():
                 raise CodegenError(
-                    f"loop {stmt.var}", f"{stmt.thread or stmt.kind} has no CPU code"
+                    f"loop {stmt.var}",
+                    f"{stmt.thread or stmt.kind} has no CPU code",
+                    "use parallel, vectorize or unroll",
                 )
             case Store():
                 self.store(stmt)

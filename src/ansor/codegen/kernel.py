@@ -249,6 +249,11 @@ class Kernel:
         return {row.name: row for row in self.build.prepared}
 
     @cached_property
+    def _is_direct(self) -> bool:
+        """A call's arguments are those of the machine code."""
+        return not self.bound and not self.build.prepared
+
+    @cached_property
     def _exposed(self) -> tuple[int, ...]:
         """Parameters in memory of the user; a bound and packed input is a copy."""
         return tuple(
@@ -264,7 +269,7 @@ class Kernel:
 
     def _run(self, addresses: list[int]) -> None:
         """Call the machine code with the free arguments given."""
-        if not self.bound and not self.build.prepared:
+        if self._is_direct:
             self._function(*addresses)
             return
         keep: list[object] = []
@@ -297,6 +302,9 @@ class Kernel:
         return arrays.View(arrays.address(block), block)
 
     def _check_overlap(self, addresses: list[int]) -> None:
+        if not self.bound:
+            arrays.check_overlap(self._all, addresses, len(self._outputs))
+            return
         where = self._with_bound(addresses)
         arrays.check_overlap(
             [self._all[at] for at in self._exposed],

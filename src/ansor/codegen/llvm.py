@@ -38,6 +38,9 @@ Module = NewType("Module", object)  # llvmlite.binding.ModuleRef
 Machine = NewType("Machine", object)  # llvmlite.binding.TargetMachine
 
 LOCK = threading.Lock()
+os.register_at_fork(
+    before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release
+)
 _names = itertools.count()
 
 
@@ -54,9 +57,6 @@ def binding() -> ModuleType:
     llvm.initialize_all_asmprinters()
     for option in OPTIONS:
         llvm.set_option("", option)
-    os.register_at_fork(
-        before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release
-    )
     return llvm  # type: ignore[no-any-return]
 
 

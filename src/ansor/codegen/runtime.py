@@ -1,7 +1,7 @@
 """The runtime that parallel kernels call: a thread pool and scratch memory.
 
-It is LLVM text (`runtime.ll`, `scratch.ll`), compiled once per process on first need, shared by all
-kernels, and linked into exported objects. No Python runs in it.
+It is LLVM text (`runtime.ll`, `scratch.ll`), compiled once per process on first need,
+shared by all kernels, and linked into exported objects. No Python runs in it.
 """
 
 import ctypes

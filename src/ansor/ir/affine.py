@@ -72,21 +72,30 @@ class Linear:
 
 def linear(expr: Expr) -> Linear:
     """The sum form of an index expression; anything else becomes an atom."""
-    match expr:
-        case Const(value, dtype) if dtype == INDEX:
-            return Linear(int(value))
-        case Binary("add", a, b):
-            return linear(a).plus(linear(b))
-        case Binary("sub", a, b):
-            return linear(a).plus(linear(b), -1)
-        case Binary("mul", a, Const(value)):
-            return linear(a).times(int(value))
-        case Binary("mul", Const(value), b):
-            return linear(b).times(int(value))
-        case Call("neg", (a,)):
-            return linear(a).times(-1)
-        case _:
-            return Linear(0, {expr: 1})
+    terms: dict[Expr, int] = {}
+    const = _collect(expr, 1, terms)
+    return Linear(const, {atom: c for atom, c in terms.items() if c})
+
+
+def _collect(expr: Expr, scale: int, terms: dict[Expr, int]) -> int:
+    """Add scale*expr to `terms`; the constant part is returned. This is a hot path."""
+    kind = type(expr)
+    if kind is Const and expr.dtype == INDEX:
+        return scale * int(expr.value)  # type: ignore[union-attr]
+    if kind is Binary:
+        op, a, b = expr.op, expr.a, expr.b  # type: ignore[union-attr]
+        if op == "add":
+            return _collect(a, scale, terms) + _collect(b, scale, terms)
+        if op == "sub":
+            return _collect(a, scale, terms) + _collect(b, -scale, terms)
+        if op == "mul" and type(b) is Const:
+            return _collect(a, scale * int(b.value), terms)
+        if op == "mul" and type(a) is Const:
+            return _collect(b, scale * int(a.value), terms)
+    elif kind is Call and expr.function == "neg":  # type: ignore[union-attr]
+        return _collect(expr.args[0], -scale, terms)  # type: ignore[union-attr]
+    terms[expr] = terms.get(expr, 0) + scale
+    return 0
 
 
 def interval(expr: Expr, ranges: Ranges) -> Range:

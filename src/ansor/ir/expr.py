@@ -24,8 +24,8 @@ class Buffer:
     """A dense row-major array that loads and stores refer to.
 
     Scopes: "global" is an argument of the function, "packed" a heap block, "local" a
-    small block near the core, "register" is only ever indexed by constants, "shared"
-    belongs to a GPU thread block.
+    small block near the core, "register" is meant to live in registers, "shared" belongs
+    to a GPU thread block.
     """
 
     name: str

@@ -222,8 +222,6 @@ def _access(stmt: Stmt, access: Load | Store, scope: _Scope) -> None:
             _refuse(stmt, scope, f"indices have {index.lanes} and {lanes} lanes")
     if access.active is not None:
         _active(stmt, scope, access.buffer.name, access.active, lanes)
-    if access.buffer.scope == "register":
-        _register(stmt, access, scope)
     _inside(stmt, access, scope)
 
 
@@ -246,20 +244,6 @@ def _active(stmt: Stmt, scope: _Scope, what: str, active: int, lanes: int) -> No
     if not 1 <= active <= lanes:
         reason = f"{active} active lanes of {what}, which has {lanes}"
         _refuse(stmt, scope, reason, f"use 1 to {lanes}")
-
-
-def _register(stmt: Stmt, access: Load | Store, scope: _Scope) -> None:
-    for index in access.indices:
-        base = index
-        while isinstance(base, Ramp | Broadcast):
-            base = base.base if isinstance(base, Ramp) else base.value
-        if not isinstance(base, Const):
-            _refuse(
-                stmt,
-                scope,
-                f"register {access.buffer.name!r} is indexed by {index}",
-                "unroll the loops, or allocate it as local",
-            )
 
 
 def _inside(stmt: Stmt, access: Load | Store, scope: _Scope) -> None:

@@ -1,7 +1,7 @@
 """Walking and rebuilding expressions and statements."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
 from ansor.ir.expr import (
     Binary,
@@ -21,50 +21,51 @@ from ansor.ir.stmt import Allocate, For, If, Prefetch, Seq, Stmt, Store
 Rewrite = Callable[[Expr], Expr]
 
 
+# What the operands of a node are: one row per node. Looked up by type, because every
+# pass asks this of every node.
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Var: lambda e: (),
+    Const: lambda e: (),
+    Binary: lambda e: (e.a, e.b),
+    Call: lambda e: e.args,
+    Select: lambda e: (e.condition, e.a, e.b),
+    Cast: lambda e: (e.value,),
+    Load: lambda e: e.indices,
+    Ramp: lambda e: (e.base,),
+    Broadcast: lambda e: (e.value,),
+    Lanes: lambda e: (e.value,),
+}
+
+_REBUILD: dict[type, Callable[[Any, Rewrite], Expr]] = {
+    Var: lambda e, f: e,
+    Const: lambda e, f: e,
+    Binary: lambda e, f: Binary(e.op, f(e.a), f(e.b)),
+    Call: lambda e, f: Call(e.function, tuple(map(f, e.args))),
+    Select: lambda e, f: Select(f(e.condition), f(e.a), f(e.b)),
+    Cast: lambda e, f: Cast(f(e.value), e.dtype),
+    Load: lambda e, f: Load(e.buffer, tuple(map(f, e.indices)), e.active),
+    Ramp: lambda e, f: Ramp(f(e.base), e.stride, e.lanes),
+    Broadcast: lambda e, f: Broadcast(f(e.value), e.lanes),
+    Lanes: lambda e, f: Lanes(e.op, f(e.value), e.active),
+}
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression."""
-    match expr:
-        case Var() | Const():
-            return ()
-        case Binary(_, a, b):
-            return (a, b)
-        case Call(_, args):
-            return args
-        case Select(condition, a, b):
-            return (condition, a, b)
-        case Cast(value) | Broadcast(value) | Lanes(_, value):
-            return (value,)
-        case Load(_, indices):
-            return indices
-        case Ramp(base):
-            return (base,)
-        case _:
-            assert_never(expr)
+    row = _CHILDREN.get(type(expr)) or _inherited(_CHILDREN, type(expr))
+    return row(expr)
 
 
 def rebuild(expr: Expr, rewrite: Rewrite) -> Expr:
     """The same expression with every direct operand rewritten."""
-    match expr:
-        case Var() | Const():
-            return expr
-        case Binary(op, a, b):
-            return Binary(op, rewrite(a), rewrite(b))
-        case Call(function, args):
-            return Call(function, tuple(map(rewrite, args)))
-        case Select(condition, a, b):
-            return Select(rewrite(condition), rewrite(a), rewrite(b))
-        case Cast(value, dtype):
-            return Cast(rewrite(value), dtype)
-        case Load(buffer, indices, active):
-            return Load(buffer, tuple(map(rewrite, indices)), active)
-        case Ramp(base, stride, lanes):
-            return Ramp(rewrite(base), stride, lanes)
-        case Broadcast(value, lanes):
-            return Broadcast(rewrite(value), lanes)
-        case Lanes(op, value, active):
-            return Lanes(op, rewrite(value), active)
-        case _:
-            assert_never(expr)
+    row = _REBUILD.get(type(expr)) or _inherited(_REBUILD, type(expr))
+    return row(expr, rewrite)
+
+
+def _inherited(table: dict[type, Any], kind: type) -> Any:
+    """The row of the nearest base class, remembered for the next time."""
+    base = next(base for base in kind.__mro__ if base in table)
+    return table.setdefault(kind, table[base])
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ansor.errors import ScheduleError
 from ansor.ir.affine import linear
 from ansor.ir.expr import Expr, Var
 from ansor.schedule.knobs import Column, Follow, Length, Points
@@ -59,6 +60,7 @@ class Bounds:
         self.points = points
         self._nests = {nest.name: nest for nest in plan}
         self._extents: dict[tuple[str, str], Column] = {}
+        self._busy: set[tuple[str, str]] = set()  # extents asked for
         self._regions: dict[str, tuple[Region, ...]] = {}
         self._values: dict[tuple[str, str], Value] = {}
         self._zero = points.constant(0)
@@ -67,6 +69,13 @@ class Bounds:
         """Iterations of a loop, or the extent of an axis or intermediate node."""
         key = (stage, node)
         if key not in self._extents:
+            if key in self._busy:
+                raise ScheduleError(
+                    f"extent of loop {node!r} of {stage!r}",
+                    "it follows a loop whose extent depends on it",
+                    "give one of the lengths as a number or a knob",
+                )
+            self._busy.add(key)
             self._extents[key] = self._extent(self._nests[stage], node)
         return self._extents[key]
 

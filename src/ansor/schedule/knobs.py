@@ -22,10 +22,17 @@ class Knob:
     candidates: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.candidates or min(self.candidates) < 1:
+        if not isinstance(self.candidates, tuple) or not all(
+            isinstance(value, int) and value > 0 for value in self.candidates
+        ):
             raise ScheduleError(
                 f"knob {self.name!r}",
-                f"candidates {self.candidates} must be positive and not empty",
+                f"candidates {self.candidates!r} are not a tuple of positive integers",
+                "for example (4, 8, 16)",
+            )
+        if not self.candidates:
+            raise ScheduleError(
+                f"knob {self.name!r}", "no candidates given", "for example (4, 8, 16)"
             )
 
     def __str__(self) -> str:
@@ -56,7 +63,12 @@ class Points:
     @staticmethod
     def of(knobs: Sequence[Knob], matrix: npt.ArrayLike) -> Points:
         """Points from an integer matrix, one column per knob."""
-        values = np.asarray(matrix, dtype=np.int64)
+        values = np.asarray(matrix)
+        if values.size and values.dtype.kind not in "iu":
+            raise ScheduleError(
+                "points", f"a matrix of {values.dtype}", "knobs take integers"
+            )
+        values = values.astype(np.int64, copy=False)
         if values.ndim != 2 or values.shape[1] != len(knobs):
             raise ScheduleError(
                 "points",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ansor.errors import ScheduleError
 from ansor.ir.stmt import THREADS
-from ansor.schedule.knobs import Knob, Length
+from ansor.schedule.knobs import Follow, Knob, Length
 from ansor.schedule.plan import TAILS, FuseRelation, Nest, Plan, SplitRelation
 
 KINDS = ("parallel", "vectorize", "unroll", *THREADS)
@@ -34,9 +34,14 @@ class Split:
     lengths: tuple[Length, ...]
     tail: str = "peel"
 
+    def __post_init__(self) -> None:
+        check_tuple(f"split {self.stage}.{self.loop}", "lengths", self.lengths)
+
     def apply(self, plan: Plan) -> Plan:
         nest, at = find_loop(self, plan, self.stage, self.loop)
         self._check(nest)
+        for length in self.lengths:
+            self._check_length(plan, length)
         relation = SplitRelation(self.loop, self.parts, self.lengths, self.tail)
         loops = (*nest.loops[:at], *self.parts, *nest.loops[at + 1 :])
         new = replace(nest, loops=loops, relations=(*nest.relations, relation))
@@ -45,9 +50,6 @@ class Split:
     def _check(self, nest: Nest) -> None:
         if not self.lengths:
             raise ScheduleError(str(self), "no length given", "for example (8,)")
-        for length in self.lengths:
-            if isinstance(length, int) and length < 1:
-                raise ScheduleError(str(self), f"length {length} is less than 1")
         if self.tail not in TAILS:
             known = ", ".join(TAILS)
             raise ScheduleError(str(self), f"unknown tail {self.tail!r}", f"use {known}")
@@ -57,6 +59,22 @@ class Split:
             kind = nest.annotations[self.loop]
             raise ScheduleError(
                 str(self), f"loop {self.loop!r} is {kind}", "split before annotating"
+            )
+
+    def _check_length(self, plan: Plan, length: Length) -> None:
+        if isinstance(length, Follow):
+            find_loop(self, plan, length.stage, length.loop)
+        elif isinstance(length, bool) or not isinstance(length, (int, Knob)):
+            raise ScheduleError(
+                str(self),
+                f"length {length!r} is of type {type(length).__name__}",
+                "use an int, a Knob or a Follow",
+            )
+        elif isinstance(length, int) and length < 1:
+            raise ScheduleError(
+                str(self),
+                f"length {length} is less than 1",
+                "lengths are the iterations of the inner loops",
             )
 
     def _check_moved_blocks(self, nest: Nest) -> None:
@@ -104,10 +122,15 @@ class Fuse:
     stage: str
     loops: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        check_tuple(f"fuse {self.stage}", "loops", self.loops)
+
     def apply(self, plan: Plan) -> Plan:
         nest = plan.nest(self.stage, self)
         if len(self.loops) < 2:
-            raise ScheduleError(str(self), "needs at least two loops")
+            raise ScheduleError(
+                str(self), f"{len(self.loops)} loop given", "name two or more"
+            )
         _, at = find_loop(self, plan, self.stage, self.loops[0])
         for loop in self.loops:
             find_loop(self, plan, self.stage, loop)
@@ -117,14 +140,15 @@ class Fuse:
                 str(self), f"loops are not adjacent in [{order}]", "reorder first"
             )
         if len({nest.is_reduce(loop) for loop in self.loops}) != 1:
-            raise ScheduleError(str(self), "mixes spatial and reduction loops")
+            kinds = ("spatial", "reduction")
+            mixed = (f"{loop} is {kinds[nest.is_reduce(loop)]}" for loop in self.loops)
+            raise ScheduleError(
+                str(self), ", ".join(mixed), "fuse loops of one kind only"
+            )
         loops = (*nest.loops[:at], self.fused, *nest.loops[at + len(self.loops) :])
         relation = FuseRelation(self.loops, self.fused)
         new = replace(nest, loops=loops, relations=(*nest.relations, relation))
         plan = plan.with_nest(new)
-        for loop in self.loops[:-1]:
-            if any(n.at and (n.at.stage, n.at.loop) == (self.stage, loop) for n in plan):
-                raise ScheduleError(str(self), f"a stage is computed at {loop!r}")
         return move_attached(plan, self.stage, self.loops[-1], self.fused)
 
     @property
@@ -152,6 +176,9 @@ class Reorder:
     stage: str
     loops: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        check_tuple(f"reorder {self.stage}", "loops", self.loops)
+
     def apply(self, plan: Plan) -> Plan:
         nest = plan.nest(self.stage, self)
         if sorted(self.loops) != sorted(nest.loops):
@@ -176,7 +203,8 @@ class Annotate:
         for j in 16: body    ==>    for j in 16: body   # vectorize
         Annotate("C", "j", "vectorize")
 
-    Requires: no annotation yet; "parallel" only on a spatial loop at the root.
+    Requires: no annotation yet; "parallel" only on a spatial loop at the root; one
+    parallel and one vectorized loop in a stage.
     """
 
     stage: str
@@ -190,15 +218,41 @@ class Annotate:
             raise ScheduleError(str(self), f"unknown kind {self.kind!r}", f"use {known}")
         if self.loop in nest.annotations:
             kind = nest.annotations[self.loop]
-            raise ScheduleError(str(self), f"loop {self.loop!r} is already {kind}")
-        if self.kind == "parallel" and nest.is_reduce(self.loop):
+            raise ScheduleError(
+                str(self),
+                f"loop {self.loop!r} is already {kind}",
+                "split it, and annotate the parts",
+            )
+        if self.kind in ("parallel", "vectorize"):
+            self._check_single(nest)
+        if self.kind == "parallel":
+            self._check_parallel(nest)
+        annotations = {**nest.annotations, self.loop: self.kind}
+        return plan.with_nest(replace(nest, annotations=annotations))
+
+    def _check_single(self, nest: Nest) -> None:
+        for other, kind in nest.annotations.items():
+            if kind == self.kind:
+                raise ScheduleError(
+                    str(self),
+                    f"loop {other!r} of {self.stage!r} is already {kind}",
+                    "fuse the two first, or annotate one of them",
+                )
+
+    def _check_parallel(self, nest: Nest) -> None:
+        if nest.is_reduce(self.loop):
             raise ScheduleError(
                 str(self),
                 f"loop {self.loop!r} accumulates; threads would race",
                 "rfactor it first",
             )
-        annotations = {**nest.annotations, self.loop: self.kind}
-        return plan.with_nest(replace(nest, annotations=annotations))
+        if nest.at is not None:
+            raise ScheduleError(
+                str(self),
+                f"{self.stage!r} is computed inside loop {nest.at.loop!r} of "
+                f"{nest.at.stage!r}",
+                "run a loop of the stage at the root in parallel",
+            )
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -234,8 +288,12 @@ class Prefetch:
                 f"stage {self.stage!r} does not read {self.buffer!r}",
                 f"it reads {', '.join(names)}",
             )
-        if self.distance < 1:
-            raise ScheduleError(str(self), f"distance {self.distance} is less than 1")
+        if not isinstance(self.distance, int) or self.distance < 1:
+            raise ScheduleError(
+                str(self),
+                f"distance {self.distance} is not a positive integer",
+                "say how many iterations ahead",
+            )
         entry = (self.loop, self.buffer, self.distance)
         return plan.with_nest(replace(nest, prefetches=(*nest.prefetches, entry)))
 
@@ -245,6 +303,16 @@ class Prefetch:
 
     def __str__(self) -> str:
         return f"prefetch {self.buffer} in {self.stage}.{self.loop} +{self.distance}"
+
+
+def check_tuple(what: str, field: str, value: object) -> None:
+    """Steps are values: their sequences are tuples, never a string or a list."""
+    if not isinstance(value, tuple):
+        raise ScheduleError(
+            what,
+            f"{field} {value!r} is of type {type(value).__name__}",
+            "pass a tuple, such as (8,) or ('i', 'j')",
+        )
 
 
 def find_loop(step: object, plan: Plan, stage: str, loop: str) -> tuple[Nest, int]:

@@ -77,7 +77,7 @@ class Nest:
     @property
     def is_fresh(self) -> bool:
         """True while no step has touched its loops or place."""
-        return not self.relations and self.at is None and not self.annotations
+        return self == fresh(self.stage, self.scope)
 
     def axis_of(self, node: str) -> set[str]:
         """The axes of the stage that a loop or intermediate node derives from."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import index
 
 from ansor.errors import ScheduleError
 from ansor.ir.stmt import Function
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.knobs import Knob, Points
+from ansor.schedule.legal import check
 from ansor.schedule.lower import Lowered, lower
 from ansor.schedule.plan import Plan
-from ansor.schedule.steps import Step
+from ansor.schedule.steps import STEPS, Step
 from ansor.te.task import Task
 
 
@@ -32,18 +34,42 @@ class Sketch:
     task: Task
     steps: tuple[Step, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.task, Task):
+            raise ScheduleError(
+                f"sketch of {self.task!r}",
+                f"is of type {type(self.task).__name__}, not a task",
+                "Sketch(ansor.Task(outputs))",
+            )
+
     @cached_property
     def plan(self) -> Plan:
         """The loops that the steps make. Raises ScheduleError if one does not apply."""
         plan = Plan.of(self.task.dag)
         for step in self.steps:
+            if not isinstance(step, Step):
+                known = ", ".join(kind.__name__ for kind in STEPS.values())
+                raise ScheduleError(
+                    f"step {step!r}",
+                    f"is of type {type(step).__name__}, not a step",
+                    f"use one of {known}",
+                )
             plan = step.apply(plan)
+            check(step, plan)
         return plan
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
         """The holes, in the order of the columns of points; each name once."""
-        found = {knob.name: knob for step in self.steps for knob in step.knobs}
+        found: dict[str, Knob] = {}
+        for knob in (knob for step in self.steps for knob in step.knobs):
+            if found.setdefault(knob.name, knob) != knob:
+                raise ScheduleError(
+                    f"knob {knob.name!r}",
+                    f"candidates {knob.candidates} here, "
+                    f"{found[knob.name].candidates} in an earlier step",
+                    "give one of the two another name",
+                )
         return tuple(found.values())
 
     def then(self, *steps: Step) -> Sketch:
@@ -54,7 +80,7 @@ class Sketch:
 
     def program(self, point: tuple[int, ...] = ()) -> Program:
         """This structure with its holes filled by one row of points."""
-        return Program(self, tuple(int(value) for value in point))
+        return Program(self, tuple(map(_integer, point)))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
@@ -71,19 +97,27 @@ class Program:
     point: tuple[int, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sketch, Sketch):
+            raise ScheduleError(
+                f"program of {self.sketch!r}",
+                f"is of type {type(self.sketch).__name__}, not a sketch",
+                "Program(Sketch(task, steps))",
+            )
+        _ = self.sketch.plan  # raises where a step does not apply
         knobs = self.sketch.knobs
         if len(self.point) != len(knobs):
             names = ", ".join(knob.name for knob in knobs) or "none"
             raise ScheduleError(
                 "program",
                 f"{len(self.point)} values for {len(knobs)} knobs",
-                f"the knobs are {names}",
+                f"give one value to each knob: {names}",
             )
         for knob, value in zip(knobs, self.point, strict=True):
             if value not in knob.candidates:
                 raise ScheduleError(
                     f"program with {knob.name} = {value}",
-                    f"candidates are {', '.join(map(str, knob.candidates))}",
+                    f"{value} is not a candidate of the knob",
+                    f"use one of {', '.join(map(str, knob.candidates))}",
                 )
 
     @property
@@ -114,6 +148,17 @@ class Program:
 
     def __str__(self) -> str:
         return "\n".join(self.steps)
+
+
+def _integer(value: object) -> int:
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ScheduleError(
+            f"program with value {value!r}",
+            f"is of type {type(value).__name__}, not an integer",
+            "a point holds one candidate of each knob",
+        ) from None
 
 
 def _filled(text: str, values: dict[str, int]) -> str:

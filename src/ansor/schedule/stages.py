@@ -9,9 +9,10 @@ from ansor.ir.affine import linear
 from ansor.ir.expr import Buffer, Const, Expr, Load, Var
 from ansor.ir.visit import map_loads, substitute
 from ansor.schedule.knobs import Follow, Knob
+from ansor.schedule.legal import is_inside, readers
 from ansor.schedule.loops import Reorder, Split, find_loop
 from ansor.schedule.plan import At, Nest, Plan, SplitRelation, fresh, redirect
-from ansor.te.stage import Axis, Stage
+from ansor.te.stage import LOCATING, Axis, Stage
 
 SCOPES = ("local", "packed", "shared")
 
@@ -35,18 +36,24 @@ class ComputeAt:
     def apply(self, plan: Plan) -> Plan:
         nest = plan.nest(self.stage, self)
         find_loop(self, plan, self.consumer, self.loop)
-        refuse_output(self, plan, nest)
+        hint = f"cache its writes, CacheWrite({self.stage!r}), and compute the cache there"
+        refuse_output(self, plan, nest, hint)
+        if self.consumer not in {n.name for n in readers(plan, nest)}:
+            names = (n.name for n in plan.consumers(nest.stage.buffers))
+            raise ScheduleError(
+                str(self),
+                f"{self.consumer!r} does not read it",
+                f"its readers are {', '.join(names)}",
+            )
         place = At(self.consumer, self.loop)
         for reader in plan.consumers(nest.stage.buffers):
-            if reader.name != self.consumer and not _is_inside(plan, reader, place):
+            if reader.name != self.consumer and not is_inside(plan, reader, place):
                 raise ScheduleError(
                     str(self),
                     f"stage {reader.name!r} reads it outside loop {self.loop!r} "
                     f"of {self.consumer!r}",
                     f"compute {reader.name!r} inside that loop first",
                 )
-        if self.consumer not in {n.name for n in _readers(plan, nest)}:
-            raise ScheduleError(str(self), f"{self.consumer!r} does not need it")
         scope = "local" if nest.scope == "global" else nest.scope
         return plan.with_nest(replace(nest, at=place, scope=scope))
 
@@ -94,7 +101,7 @@ class Inline:
 
     def apply(self, plan: Plan) -> Plan:
         nest = plan.nest(self.stage, self)
-        refuse_output(self, plan, nest)
+        refuse_output(self, plan, nest, "inline the stages it reads")
         if nest.stage.reducer is not None:
             raise ScheduleError(
                 str(self),
@@ -136,8 +143,7 @@ class CacheRead:
         source = read_buffer(self, consumer, self.tensor)
         check_scope(self, self.scope)
         name = self.copy
-        if any(nest.name == name for nest in plan):
-            raise ScheduleError(str(self), f"stage {name!r} exists already")
+        refuse_twice(self, plan, name)
         copy = Buffer(name, source.shape, source.dtype)
         stage = _copy_stage(name, source, copy)
         new = replace(consumer, stage=redirect(consumer.stage, source, copy))
@@ -176,8 +182,12 @@ class CacheWrite:
         if not nest.is_fresh:
             raise ScheduleError(str(self), "its loops were changed", "do this first")
         if len(nest.stage.buffers) != 1:
-            raise ScheduleError(str(self), "it writes several tensors")
+            names = ", ".join(buffer.name for buffer in nest.stage.buffers)
+            raise ScheduleError(
+                str(self), f"it writes {names}", "only stages with one output"
+            )
         name = f"{self.stage}.{self.scope}"
+        refuse_twice(self, plan, name)
         out = nest.stage.buffers[0]
         cache = Buffer(name, out.shape, out.dtype)
         compute = replace(nest.stage, name=name, buffers=(cache,))
@@ -299,13 +309,35 @@ class RFactor:
         nest, _ = find_loop(self, plan, self.stage, self.loop)
         stage = nest.stage
         if not nest.is_reduce(self.loop) or stage.reducer is None:
-            raise ScheduleError(str(self), f"loop {self.loop!r} is not a reduction")
-        if stage.reducer in ("argmax", "argmin") or nest.factored is not None:
-            raise ScheduleError(str(self), "this reduction cannot be factored again")
+            raise ScheduleError(
+                str(self),
+                f"loop {self.loop!r} is not a reduction",
+                "split a reduction axis, and name a part of it",
+            )
+        if stage.reducer in LOCATING:
+            raise ScheduleError(
+                str(self),
+                f"{stage.reducer} combines pairs of value and index",
+                "only reductions of one value",
+            )
+        if nest.factored is not None:
+            raise ScheduleError(
+                str(self),
+                f"{self.stage!r} holds the partial results of loop {nest.factored!r}",
+                "factor once, by a longer loop",
+            )
+        if nest.at is not None:
+            raise ScheduleError(
+                str(self),
+                f"{self.stage!r} is computed inside loop {nest.at.loop!r} of "
+                f"{nest.at.stage!r}",
+                "rfactor first, then compute both stages there",
+            )
+        refuse_twice(self, plan, f"{self.stage}.rf")
         is_part = any(
             isinstance(r, SplitRelation) and self.loop in r.parts for r in nest.relations
         )
-        if not is_part or nest.at is not None:
+        if not is_part:
             raise ScheduleError(
                 str(self), f"loop {self.loop!r} is not part of a split", "split it first"
             )
@@ -339,10 +371,18 @@ class RFactor:
         return f"rfactor {self.stage}.{self.loop} -> {self.stage}.rf"
 
 
-def refuse_output(step: object, plan: Plan, nest: Nest) -> None:
+def refuse_output(step: object, plan: Plan, nest: Nest, hint: str) -> None:
     outputs = {buffer.name for buffer in plan.dag.outputs}
     if any(buffer.name in outputs for buffer in nest.stage.buffers):
-        raise ScheduleError(str(step), f"stage {nest.name!r} is an output")
+        raise ScheduleError(str(step), f"stage {nest.name!r} is an output", hint)
+
+
+def refuse_twice(step: object, plan: Plan, name: str) -> None:
+    """A new stage needs a new name."""
+    if any(nest.name == name for nest in plan):
+        raise ScheduleError(
+            str(step), f"stage {name!r} exists already", "do this once for a stage"
+        )
 
 
 def check_scope(step: object, scope: str) -> None:
@@ -415,21 +455,3 @@ def _leaves(nest: Nest, node: str) -> tuple[str, ...]:
         if isinstance(relation, SplitRelation) and relation.parent == node:
             return tuple(l for part in relation.parts for l in _leaves(nest, part))
     return (node,)
-
-
-def _readers(plan: Plan, nest: Nest) -> list[Nest]:
-    """Nests that read it, and the nests those are computed in."""
-    found = list(plan.consumers(nest.stage.buffers))
-    for reader in tuple(found):
-        found += [plan.nest(place.stage) for place in plan.inside(reader)]
-    return found
-
-
-def _is_inside(plan: Plan, nest: Nest, place: At) -> bool:
-    """True if a nest is computed within (or at) a loop, directly or not."""
-    for where in plan.inside(nest):
-        loops = plan.nest(where.stage).loops
-        same = where.stage == place.stage
-        if same and loops.index(where.loop) >= loops.index(place.loop):
-            return True
-    return False

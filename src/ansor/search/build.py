@@ -17,11 +17,14 @@ def build(task: Task, program: Program | None = None) -> Kernel:
     >>> kernel(np.arange(4, dtype="float32"))
     array([1., 2., 3., 4.], dtype=float32)
     """
-    program = untuned(task) if program is None else program
-    if program.task.dag != task.dag:
+    if not isinstance(task, Task):
         raise ScheduleError(
-            "build", "the program was made for another task", "make it from this task"
+            f"build of {task!r}",
+            f"is of type {type(task).__name__}, not a task",
+            "build(ansor.Task(outputs))",
         )
+    program = untuned(task) if program is None else program
+    _check(task, program)
     name = task.dag.outputs[0].name
     lowered = program.lower(name)
     text = emit((lowered.main, *lowered.prepare), task.target)
@@ -39,3 +42,23 @@ def build(task: Task, program: Program | None = None) -> Kernel:
         loops=lambda: str(lowered),
         prepared=prepared,
     )
+
+
+def _check(task: Task, program: Program) -> None:
+    if not isinstance(program, Program):
+        raise ScheduleError(
+            f"build of {program!r}",
+            f"is of type {type(program).__name__}, not a program",
+            "fill the knobs of a sketch: sketch.program(point)",
+        )
+    if program.task.dag != task.dag:
+        raise ScheduleError(
+            "build", "the program was made for another task", "make it from this task"
+        )
+    if program.task.target != task.target:
+        raise ScheduleError(
+            "build",
+            f"the program was made for {program.task.target}, the task is for "
+            f"{task.target}",
+            "make it from this task",
+        )

@@ -27,7 +27,7 @@ EXPENSIVE = frozenset(
 class SimpleAccess:
     """A load whose indices are constants or single axes, perhaps shifted."""
 
-    missing: bool  # some axis of the reader does not occur
+    missing: bool  # some axis of the reader, longer than 1, does not occur
     duplicated: bool  # some axis occurs twice
     in_order: bool  # axes occur in the order of the reader
 
@@ -65,7 +65,7 @@ def simple_access(stage: Stage, load: Load) -> SimpleAccess | None:
             return None
         used.append(names.index(name))
     return SimpleAccess(
-        missing=len(set(used)) < len(names),
+        missing=any(a.extent > 1 and d not in used for d, a in enumerate(stage.axes)),
         duplicated=len(set(used)) < len(used),
         in_order=used == sorted(used),
     )

@@ -4,6 +4,8 @@ Functions of real numbers take float operands; numbers become float32. They eval
 the type of their operand and propagate NaN.
 """
 
+import math
+
 from ansor.errors import ExpressionError
 from ansor.ir.dtypes import DTYPES, is_float, is_int
 from ansor.ir.expr import Binary, Call
@@ -224,7 +226,9 @@ def cast(x: Scalar, dtype: str) -> Value:
     plain = number(x)
     if plain is None:
         return convert(wrap(x), dtype)
-    if not is_float(dtype) and isinstance(plain, float):
+    if is_int(dtype) and isinstance(plain, float):
+        if not math.isfinite(plain):
+            raise ExpressionError(f"cast of {plain} to {dtype}", "not a finite number")
         plain = int(plain)
     return Value(constant(plain, dtype))
 

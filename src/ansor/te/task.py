@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from ansor.errors import ExpressionError
 from ansor.target import Target
@@ -41,8 +42,12 @@ class Task:
         target: str | Target = "cpu",
         weight: float = 1.0,
     ) -> None:
-        if not weight > 0:
-            raise ExpressionError(f"weight {weight}", "is not positive")
+        if not isinstance(weight, (int, float)) or not 0 < weight < inf:
+            raise ExpressionError(
+                f"weight {weight!r}",
+                "is not a positive number",
+                "say how often the computation occurs",
+            )
         where = target if isinstance(target, Target) else Target(target)
         object.__setattr__(self, "dag", _dag(tensors))
         object.__setattr__(self, "target", where)

@@ -50,7 +50,7 @@ class Value:
     >>> import ansor
     >>> A = ansor.placeholder((4,), name="A")
     >>> print(2 * A[3] + 1)
-    (2.0 * A[3]) + 1.0
+    2.0 * A[3] + 1.0
     """
 
     __slots__ = ("_expr",)
@@ -235,7 +235,7 @@ def constant(x: int | float | bool, dtype: str) -> Const:
     """A literal of `dtype`; raises ExpressionError if it does not hold `x`."""
     if is_float(dtype):
         top = limits(dtype).largest
-        if math.isfinite(x) and abs(x) > top:
+        if abs(x) > top and x not in (math.inf, -math.inf):
             raise ExpressionError(
                 f"constant {x}", f"does not fit {dtype}, which ends at {top:g}"
             )

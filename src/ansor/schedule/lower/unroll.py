@@ -1,4 +1,4 @@
-"""Pass 5: unrolled loops become copies of their body; registers get fixed places.
+"""Pass 6: unrolled loops become copies of their body.
 
     for i in 2:  # unroll        A[0] = 1
         A[i] = i + 1      ==>    A[1] = 2
@@ -13,24 +13,17 @@ from dataclasses import replace
 
 from ansor.ir.affine import Linear, linear
 from ansor.ir.dtypes import INDEX
-from ansor.ir.expr import Const, Expr, Load, Ramp, Var
-from ansor.ir.stmt import Allocate, For, If, Seq, Stmt, Store
-from ansor.ir.visit import (
-    expressions,
-    map_loads,
-    map_stmt,
-    rebuild,
-    seq,
-    statements,
-    walk,
-)
+from ansor.ir.expr import Const, Expr, Var
+from ansor.ir.simplify import simplify
+from ansor.ir.stmt import Allocate, For, If, Seq, Stmt
+from ansor.ir.visit import map_stmt, rebuild, seq
 
 MAX_STATEMENTS = 2048  # of one unrolled region
 
 
 def unroll(stmt: Stmt) -> Stmt:
     """Replace every unrolled loop of a program by copies of its body."""
-    return _demote(_visit(stmt, {}))
+    return _visit(stmt, {})
 
 
 def _visit(stmt: Stmt, values: dict[str, int]) -> Stmt:
@@ -66,8 +59,12 @@ def _size(stmt: Stmt) -> int:
 
 def _fold(expr: Expr, values: Mapping[str, int]) -> Expr:
     """Put the values of unrolled variables in; index sums are folded on the way."""
-    if not values:
+    kind = type(expr)
+    if kind is Const or not values:
         return expr
+    if kind is Var:
+        value = values.get(expr.name)  # type: ignore[union-attr]
+        return expr if value is None else Const(value)
     if expr.dtype == INDEX and expr.lanes == 1:
         return _sum(linear(expr), values).expr()
     return rebuild(expr, lambda e: _fold(e, values))
@@ -78,47 +75,11 @@ def _sum(form: Linear, values: Mapping[str, int]) -> Linear:
     for atom, c in form.terms.items():
         if isinstance(atom, Var):
             value = values.get(atom.name)
-            term = Linear(0, {atom: 1}) if value is None else Linear(value)
-        elif isinstance(atom, Const):
-            term = Linear(int(atom.value))
+            if value is None:
+                total.terms[atom] = total.terms.get(atom, 0) + c
+            else:
+                total.const += c * value
         else:
-            term = linear(rebuild(atom, lambda e: _fold(e, values)))
-        total = total.plus(term, c)
+            new = rebuild(atom, lambda e: _fold(e, values))
+            total = total.plus(linear(simplify(new, {})), c)
     return total
-
-
-def _demote(stmt: Stmt) -> Stmt:
-    """Register buffers that are still indexed by a variable become local memory."""
-    moving: set[str] = set()
-    for child in statements(stmt):
-        if isinstance(child, Store) and child.buffer.scope == "register":
-            if not _is_fixed(child.indices):
-                moving.add(child.buffer.name)
-        for expr in expressions(child):
-            for node in walk(expr):
-                if isinstance(node, Load) and node.buffer.scope == "register":
-                    if not _is_fixed(node.indices):
-                        moving.add(node.buffer.name)
-    return _localised(stmt, moving) if moving else stmt
-
-
-def _is_fixed(indices: tuple[Expr, ...]) -> bool:
-    bases = (index.base if isinstance(index, Ramp) else index for index in indices)
-    return all(isinstance(base, Const) for base in bases)
-
-
-def _localised(stmt: Stmt, names: set[str]) -> Stmt:
-    def read(load: Load) -> Expr:
-        if load.buffer.name not in names:
-            return load
-        return replace(load, buffer=replace(load.buffer, scope="local"))
-
-    def visit(child: Stmt) -> Stmt:
-        child = map_stmt(child, lambda e: map_loads(e, read), visit)
-        if isinstance(child, Store | Allocate) and child.buffer.name in names:
-            return replace(child, buffer=replace(child.buffer, scope="local"))
-        return child
-
-    return visit(stmt)
-
-

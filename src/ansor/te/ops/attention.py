@@ -35,7 +35,7 @@ def attention(
 
     def body(*i: Value) -> Value:
         scaled = scores[i] * factor
-        return scaled if mask is None else scaled + element(mask, i)
+        return scaled if mask is None else scaled + element(mask, scores.shape, i)
 
     scaled = compute(scores.shape, body, name=f"{name}_scaled")
     weights = softmax(scaled, name=f"{name}_softmax")

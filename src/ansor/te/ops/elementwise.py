@@ -8,7 +8,7 @@ from itertools import zip_longest
 from ansor.errors import ExpressionError
 from ansor.te import functions
 from ansor.te.tensor import Tensor, compute
-from ansor.te.value import Value, binary
+from ansor.te.value import Scalar, Value, binary
 
 
 def each(x: Tensor, function: Callable[[Value], Value], name: str) -> Tensor:
@@ -28,10 +28,18 @@ def broadcast_shape(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(result))
 
 
-def element(x: Tensor, indices: tuple[Value, ...]) -> Value:
-    """The element that broadcasting `x` puts at `indices`."""
-    own = indices[len(indices) - x.ndim :]
-    return x[tuple(0 if e == 1 else i for e, i in zip(x.shape, own, strict=True))]
+def element(x: Tensor, shape: tuple[int, ...], indices: tuple[Value, ...]) -> Value:
+    """The element that broadcasting `x` to `shape` puts at `indices`."""
+    return x[repeated(x.shape, shape, indices)]
+
+
+def repeated(
+    own: tuple[int, ...], shape: tuple[int, ...], indices: tuple[Value, ...]
+) -> tuple[Scalar, ...]:
+    """Indices into extents `own`, which broadcast to `shape`."""
+    first = len(shape) - len(own)
+    both = zip(own, shape[first:], indices[first:], strict=True)
+    return tuple(i if mine == extent else 0 for mine, extent, i in both)
 
 
 def zipped(
@@ -39,7 +47,11 @@ def zipped(
 ) -> Tensor:
     """`function` of corresponding elements."""
     shape = broadcast_shape(name, a.shape, b.shape)
-    return compute(shape, lambda *i: function(element(a, i), element(b, i)), name=name)
+    return compute(
+        shape,
+        lambda *i: function(element(a, shape, i), element(b, shape, i)),
+        name=name,
+    )
 
 
 def add(a: Tensor, b: Tensor, name: str = "add") -> Tensor:

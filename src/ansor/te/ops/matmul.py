@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ansor.errors import ExpressionError
 from ansor.te.functions import cast
-from ansor.te.ops.elementwise import broadcast_shape
+from ansor.te.ops.elementwise import broadcast_shape, repeated
 from ansor.te.reduction import reduce_axis, sum
 from ansor.te.tensor import Tensor, compute
 from ansor.te.value import Scalar, Value
@@ -112,17 +112,13 @@ def batch_matmul(
 
     def body(*axes: Value) -> Scalar:
         lead, i, j = axes[:-2], axes[-2], axes[-1]
-        right = (j, k) if transpose_b else (k, j)
-        return sum(product(_at(a, lead, (i, k)), _at(b, lead, right), dtype), axis=k)
+        left = a[(*repeated(a.shape[:-2], batch, lead), i, k)]
+        order = (j, k) if transpose_b else (k, j)
+        right = b[(*repeated(b.shape[:-2], batch, lead), *order)]
+        return sum(product(left, right, dtype), axis=k)
 
     names = ("b",) if len(batch) == 1 else tuple(f"b{d}" for d in range(len(batch)))
     return compute((*batch, a.shape[-2], n), body, name=name, axes=(*names, "i", "j"))
-
-
-def _at(x: Tensor, lead: tuple[Value, ...], last: tuple[Value, Value]) -> Value:
-    own = lead[len(lead) - (x.ndim - 2) :]
-    first = tuple(0 if e == 1 else i for e, i in zip(x.shape, own, strict=False))
-    return x[(*first, *last)]
 
 
 def einsum(spec: str, *tensors: Tensor, name: str = "einsum") -> Tensor:

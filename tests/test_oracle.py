@@ -13,6 +13,7 @@ from ansor.ir.dtypes import DTYPES, is_float
 from ansor.ir.expr import Buffer
 from ansor.ir.interp import run
 from ansor.ir.stmt import Function
+from ansor.ir.verify import verify
 from ansor.search.build import build
 from ansor.te.reference import agrees, reference, tolerance
 from strategies import Case, make_case
@@ -60,6 +61,8 @@ def check(case: Case, note: str = "") -> None:
 
     name = dag.outputs[0].name
     lowered = case.program.lower(name, dump)
+    for function in (lowered.main, *lowered.prepare):
+        verify(function, "final")
     ways = {
         "nest": interpret(case, nests.pop(name), tuple(nests.values())),
         "interpreter": interpret(case, lowered.main, lowered.prepare),

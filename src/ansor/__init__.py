@@ -35,6 +35,7 @@ _LAZY = {
          "CodegenError", "ArgumentError"),
         "ansor.errors",
     ),
+    "build": "ansor.search.build",
     "DAG": "ansor.te.dag",
     "Task": "ansor.te.task",
     "Target": "ansor.target",

@@ -86,7 +86,9 @@ def read(value: object, parameter: Parameter) -> View:
         _check(parameter, array.dtype.name, array.shape, array.flags.c_contiguous)
         if not array.dtype.isnative:
             raise ArgumentError(
-                parameter.what, "its bytes are in the order of another machine"
+                parameter.what,
+                "its bytes are in the order of another machine",
+                f"pass {parameter.name}.astype({parameter.dtype_name!r})",
             )
         return _aligned(View(address(array), array), parameter)
     return _aligned(_read_dlpack(value, parameter)[0], parameter)
@@ -98,7 +100,7 @@ def write(value: object, parameter: Parameter) -> View:
         view, read_only = read(value, parameter), not value.flags.writeable
     elif isinstance(value, (bool, int, float, np.generic)):
         raise ArgumentError(
-            parameter.what, f"{type(value).__name__} cannot be written to", "an array"
+            parameter.what, f"{type(value).__name__} cannot be written to", "pass an array"
         )
     else:
         view, read_only = _read_dlpack(value, parameter)

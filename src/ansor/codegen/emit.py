@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ansor.codegen.maths import declarations, definition
-from ansor.codegen.values import Module, Slots, Values, element_bytes
+from ansor.codegen.values import Module, Place, Slots, Values, element_bytes
 from ansor.errors import CodegenError
 from ansor.ir.affine import Linear, linear
 from ansor.ir.expr import Buffer, Expr, Load, Ramp, Var
@@ -39,7 +39,10 @@ def _finish(module: Module, target: Target) -> str:
         module.declared.update(
             dict.fromkeys(declarations(name, dtype, lanes, target.has_fma))
         )
-        module.functions.append(definition(name, dtype, lanes, target.has_fma))
+        tables = target.arch == "aarch64"
+        module.functions.append(
+            definition(name, dtype, lanes, target.has_fma, tables)
+        )
     attributes = ["nounwind", '"no-trapping-math"="true"']
     if target.vector_bits >= 512:
         attributes += [f'"prefer-vector-width"="{target.vector_bits}"',
@@ -154,6 +157,7 @@ class _Emitter(Values):
             f"  {variable} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch[1:]} ]"
         )
         self.variables[loop.var.name] = variable
+        self.ranges[loop.var.name] = (0, loop.extent - 1)
         self.open_frame({loop.var.name})
         cached, self.loaded = self.loaded, {}
         self.stmt(loop.body)
@@ -191,9 +195,10 @@ class _Emitter(Values):
         self.buffers[buffer.name] = buffer
         places = self.fixed.get(buffer.name)
         if places is not None and buffer.bytes <= MAX_STACK:
-            self.slots[buffer.name] = Slots({
-                place: self.stack_slot(buffer.dtype, place[1]) for place in places
-            })  # fmt: skip
+            self.slots[buffer.name] = Slots(
+                {p: self.stack_slot(buffer.dtype, p[1]) for p in places},
+                {p for p, counts in places.items() if len(counts) > 1},
+            )
             return
         self.slots.pop(buffer.name, None)
         name = self.fresh("buf")
@@ -224,8 +229,11 @@ class _Emitter(Values):
     def parallel_loop(self, loop: For) -> None:
         """Outline the body as `body(context, begin, end)` and hand it to the pool."""
         inner = _Emitter(self.module, self.target)
-        inner.name, inner.fixed = f"{self.name}.{loop.var.name}", self.fixed
+        number = len(self.module.functions)  # a loop may occur in several copies
+        inner.name = f"{self.name}.{loop.var.name}.{number}"
+        inner.fixed = self.fixed
         inner.parallel = 1
+        inner.ranges = dict(self.ranges)
         used = _used_buffers(loop.body)
         shared = [name for name in self.bases if name in used]
         outer = [name for name in self.variables if name in _used_variables(loop)]
@@ -287,16 +295,16 @@ class _Emitter(Values):
         pointer = self.bases[buffer.name]
         key: tuple[object, ...] = (pointer,)
         groups: dict[int, list[tuple[Expr, int]]] = {}
+        loaded: list[tuple[Expr, int]] = []  # memory may have changed since the head
         for atom, coefficient in form.terms.items():
-            groups.setdefault(self.depth(atom), []).append((atom, coefficient))
+            reads = any(isinstance(node, Load) for node in walk(atom))
+            group = loaded if reads else groups.setdefault(self.depth(atom), [])
+            group.append((atom, coefficient))
         element = self.memory_type(buffer.dtype)
         for depth in sorted(groups):
             frame = self.frames[depth]
             terms = sorted(groups[depth], key=lambda term: str(term[0]))
             key = (*key, depth, *terms)
-            if any(isinstance(n, Load) for atom, _ in terms for n in walk(atom)):
-                offset = self.offset(terms, self.lines)
-                return self.step(pointer, element, offset, form.const)
             if key not in frame.pointers:
                 offset = self.offset(terms, frame.head, frame)
                 name = self.fresh("a")
@@ -306,7 +314,8 @@ class _Emitter(Values):
                 )
                 frame.pointers[key] = name
             pointer = frame.pointers[key]
-        return self.step(pointer, element, None, form.const)
+        offset = self.offset(loaded, self.lines) if loaded else None
+        return self.step(pointer, element, offset, form.const)
 
     def step(self, pointer: str, element: str, offset: str | None, const: int) -> str:
         for amount in (offset, const or None):
@@ -380,18 +389,18 @@ def _used_variables(loop: For) -> set[str]:
     return names
 
 
-def _fixed_buffers(stmt: Stmt) -> dict[str, set[tuple[int, int]]]:
+def _fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
     """Allocated buffers whose accesses are all at fixed, separate places.
 
-    A place is (first element, lanes). A buffer of one region that a parallel loop
-    shares with its surroundings needs an address, so it is left out.
+    Each place comes with the numbers of active lanes it is accessed with. A buffer of
+    one region that a parallel loop shares with its surroundings needs an address, so it
+    is left out.
     """
-    places: dict[str, set[tuple[int, int]]] = {}
-    ends: dict[tuple[str, tuple[int, int]], int] = {}
+    places: dict[str, dict[Place, set[int]]] = {}
     bad: set[str] = set()
     for child in statements(stmt):
         if isinstance(child, Allocate):
-            places.setdefault(child.buffer.name, set())
+            places.setdefault(child.buffer.name, {})
         elif isinstance(child, For) and child.kind == "parallel":
             inside = {s.buffer.name for s in statements(child.body)
                       if isinstance(s, Allocate)}  # fmt: skip
@@ -402,13 +411,13 @@ def _fixed_buffers(stmt: Stmt) -> dict[str, set[tuple[int, int]]]:
             if place is None or isinstance(access, Prefetch):
                 bad.add(name)
             else:
-                places.setdefault(name, set()).add(place)
-                ends[name, place] = place[0] + (access.active or place[1])
+                counts = places.setdefault(name, {}).setdefault(place, set())
+                counts.add(access.active or place[1])
     return {
         name: found
         for name, found in places.items()
         if name not in bad
-        and not _overlap([(p[0], ends[name, p]) for p in sorted(found)])
+        and not _overlap([(p[0], p[0] + max(found[p])) for p in sorted(found)])
     }
 
 
@@ -421,7 +430,7 @@ def _accesses(stmt: Stmt) -> Iterable[Store | Prefetch | Load]:
                 yield node
 
 
-def _place(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[int, int] | None:
+def _place(buffer: Buffer, indices: tuple[Expr, ...]) -> Place | None:
     first, lanes = 0, 1
     for index, stride in zip(indices, buffer.strides, strict=True):
         if isinstance(index, Ramp):

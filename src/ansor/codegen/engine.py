@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from ansor.codegen import llvm, runtime
@@ -46,9 +46,9 @@ def compile_module(text: str, target: Target) -> Compiled:
         )
     needed = runtime.addresses() if "@ansor_" in text else {}
     seconds: dict[str, float] = {}
-    with llvm.LOCK:
+    with llvm.LOCK, ExitStack() as stack:
         with _timed(seconds, "parse"):
-            module = llvm.parse(text, target)
+            module = stack.enter_context(_parsed(text, target))
         with _timed(seconds, "optimise"):
             machine = llvm.machine(target)
             llvm.optimise(module, machine)
@@ -66,14 +66,17 @@ def compile_module(text: str, target: Target) -> Compiled:
 
 def optimised(text: str, target: Target) -> str:
     """The LLVM text after the passes, before code generation."""
-    with llvm.LOCK:
-        return str(_optimised(text, target)[0])
+    with llvm.LOCK, _parsed(text, target) as module:
+        llvm.optimise(module, llvm.machine(target))
+        return str(module)
 
 
 def assembly(text: str, target: Target) -> str:
     """The assembly that `compile_module` would load, with LLVM's comments."""
-    with llvm.LOCK:
-        return llvm.emit_assembly(*_optimised(text, target))
+    with llvm.LOCK, _parsed(text, target) as module:
+        machine = llvm.machine(target)
+        llvm.optimise(module, machine)
+        return llvm.emit_assembly(module, machine)
 
 
 def object_code(text: str, target: Target) -> bytes:
@@ -81,18 +84,25 @@ def object_code(text: str, target: Target) -> bytes:
 
     The same text and target give the same bytes.
     """
-    with llvm.LOCK:
-        more = [runtime.text(target.arch, shared=True)] if "@ansor_" in text else []
-        module = llvm.parse(text, target, *more)
+    more = [runtime.text(target.arch, shared=True)] if "@ansor_" in text else []
+    with llvm.LOCK, _parsed(text, target, *more) as module:
         machine = llvm.machine(target)
         llvm.optimise(module, machine)
         return llvm.emit_object(module, machine)
 
 
-def _optimised(text: str, target: Target) -> tuple[llvm.Module, llvm.Machine]:
-    module, machine = llvm.parse(text, target), llvm.machine(target)
-    llvm.optimise(module, machine)
-    return module, machine
+@contextmanager
+def _parsed(text: str, target: Target, *more: str) -> Iterator[llvm.Module]:
+    """A module for the time of a block.
+
+    It is closed here and not left to the garbage collector: an error's traceback may
+    keep it alive, and of a traceback that is garbage the context could be freed first.
+    """
+    module = llvm.parse(text, target, *more)
+    try:
+        yield module
+    finally:
+        llvm.close(module)
 
 
 @contextmanager

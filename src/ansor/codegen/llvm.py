@@ -91,15 +91,25 @@ def parse(text: str, target: Target, *more: str) -> Module:
     """
     llvm = binding()
     context = llvm.create_context()
+    modules = []
     try:
-        module, *others = (llvm.parse_assembly(x, context) for x in (text, *more))
+        for each in (text, *more):
+            modules.append(llvm.parse_assembly(each, context))
+        module, *others = modules
         for other in others:
             module.link_in(other)
         module.verify()
     except RuntimeError as error:
+        for parsed in modules:
+            parsed.close()
         raise CodegenError("LLVM text", _message(error), "a bug in ansor") from error
     module.triple = target.triple
     return Module(module)
+
+
+def close(module: Module) -> None:
+    """Free the memory of a module, which cannot be used any more."""
+    module.close()  # type: ignore[attr-defined]
 
 
 def optimise(module: Module, machine: Machine) -> None:

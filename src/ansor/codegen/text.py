@@ -66,10 +66,14 @@ class Body:
     """The instructions of one function so far, and the intrinsics they call.
 
     With `fma`, `Vec.fma` may fuse (`llvm.fmuladd`) and `Vec.fused` may be used;
-    without, the product is rounded before the sum on every target.
+    without, the product is rounded before the sum on every target. With the name of a
+    `table`, vector constants that are added to a product are loaded from it: where a
+    multiply-add overwrites its summand, a load is free and a copy is not.
     """
 
     fma: bool = True
+    table: str = ""
+    tabled: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)  # name -> declare line
 
@@ -84,6 +88,17 @@ class Body:
     def constant(self, type_: Type, number: float | int) -> "Vec":
         return Vec(self, type_, type_.constant(number))
 
+    def summand(self, type_: Type, number: float | int) -> "Vec":
+        """A constant to add to a product."""
+        if not self.table or type_.lanes == 1:
+            return self.constant(type_, number)
+        row = f"{type_} {type_.constant(number)}"
+        if row not in self.tabled:
+            self.tabled.append(row)
+        at = self.tabled.index(row) * type_.lanes * BITS[type_.element] // 8
+        place = f"getelementptr inbounds (i8, ptr @{self.table}, i64 {at})"
+        return self.emit(type_, f"load {type_}, ptr {place}, align 16")
+
     def call(self, intrinsic: str, *arguments: "Vec") -> "Vec":
         """An intrinsic overloaded on the type of its first argument, its result."""
         type_ = arguments[0].type
@@ -96,15 +111,26 @@ class Body:
     def function(self, symbol: str, arguments: "list[Vec]", result: "Vec") -> str:
         """The text of an internal function that is always inlined."""
         header = ", ".join(f"{a.type} {a.name}" for a in arguments)
+        memory = "read" if self.tabled else "none"
         return "\n".join(
             [
+                *self._table(),
                 f"define internal {result.type} @{symbol}({header}) "
-                "alwaysinline nounwind willreturn memory(none) {",
+                f"alwaysinline nounwind willreturn memory({memory}) {{",
                 *self.lines,
                 f"  ret {result.type} {result.name}",
                 "}\n",
             ]
         )
+
+
+    def _table(self) -> list[str]:
+        """The table as a variable: LLVM would put constants back into registers."""
+        if not self.tabled:
+            return []
+        types = ", ".join(row.partition(">")[0] + ">" for row in self.tabled)
+        rows = ", ".join(self.tabled)
+        return [f"@{self.table} = internal global {{ {types} }} {{ {rows} }}, align 64"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +210,11 @@ class Vec:
         """self * factor + summand, in one rounding where the target does it free."""
         if not self.body.fma:
             return self * factor + summand
-        return self.body.call("fmuladd", self, self.like(factor), self.like(summand))
+        if not isinstance(summand, Vec):
+            summand = self.body.summand(self.type, summand)
+        if not isinstance(factor, Vec):
+            factor = self.body.summand(self.type, factor)
+        return self.body.call("fmuladd", self, factor, summand)
 
     def fused(self, factor: "Vec | float | int", summand: "Vec | float | int") -> "Vec":
         """self * factor + summand in exactly one rounding; needs an FMA target."""
@@ -239,12 +269,12 @@ class Vec:
         return self.body.emit(a.type, text)
 
     def at_most(self, limit: float) -> "Vec":
-        """The smaller of the two; NaN stays NaN. One instruction on x86."""
-        return self.gt(limit).where(limit, self)
+        """The smaller of the two; NaN stays NaN. One instruction if limit is not 0."""
+        return self.body.call("minimum", self, self.like(limit))
 
     def at_least(self, limit: float) -> "Vec":
-        """The larger of the two; NaN stays NaN. One instruction on x86."""
-        return self.lt(limit).where(limit, self)
+        """The larger of the two; NaN stays NaN. One instruction if limit is not 0."""
+        return self.body.call("maximum", self, self.like(limit))
 
     def _convert(self, op: str, element: str) -> "Vec":
         type_ = replace(self.type, element=element)
@@ -280,9 +310,22 @@ class Vec:
 
 
 def polynomial(x: Vec, coefficients: tuple[float, ...]) -> Vec:
-    """Horner's rule; the constant coefficient comes first."""
+    """Horner's rule; the constant coefficient comes first. The most accurate way."""
     *lower, second, top = coefficients
     result = x.fma(x.like(top), second)
     for c in reversed(lower):
         result = result.fma(x, c)
     return result
+
+
+def short_polynomial(x: Vec, coefficients: tuple[float, ...]) -> Vec:
+    """Estrin's rule: pairs, then pairs of pairs. Fewer steps wait for each other."""
+    terms: list[Vec | float] = list(coefficients)
+    power = x
+    while len(terms) > 1:
+        pairs = list(zip(terms[0::2], terms[1::2], strict=False))
+        rest = terms[2 * len(pairs) :]
+        terms = [power.fma(high, low) for low, high in pairs]
+        terms += rest
+        power = power * power
+    return power.like(terms[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from ansor.codegen.maths import FUNCTIONS_WITH_DEFINITIONS, symbol
 from ansor.codegen.text import constant
@@ -43,6 +43,9 @@ TYPES: dict[str, tuple[str, str]] = {
     "bool": ("i1", "i8"),
 }
 SUFFIX = {"double": "f64", "float": "f32", "half": "f16"}
+
+
+Place: TypeAlias = tuple[int, int]  # of a fixed access: first element, lanes
 
 
 def element_bytes(dtype: str) -> int:
@@ -116,6 +119,7 @@ class Values:
         self.block = "entry"
         self.count = 0
         self.variables: dict[str, str] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
         self.bases: dict[str, str] = {}
         self.loaded: dict[object, object] = {}  # what this block has computed already
         self.slots: dict[str, Slots] = {}
@@ -191,6 +195,8 @@ class Values:
             case Ramp(base, stride, lanes):
                 return self.ramp(self.expr(base), stride, lanes)
             case Broadcast(value, lanes):
+                if isinstance(value, Load) and self.reads_quads(value, lanes):
+                    return self.splat_from_quad(value, lanes)
                 return self.splat(self.expr(value), lanes)
             case Lanes(op, value, active):
                 return self.across(op, self.expr(value), active)
@@ -297,6 +303,40 @@ class Values:
         found = self.loaded[key]
         assert isinstance(found, Value)
         return found
+
+    def reads_quads(self, e: Load, lanes: int) -> bool:
+        """True where a scalar operand is better read as a part of a whole vector.
+
+        AArch64 multiplies by one lane of a register, so neighbouring scalars need one
+        load together. x86 broadcasts from memory at no cost instead.
+        """
+        whole = 128 // DTYPES[e.dtype].bits
+        fits = e.lanes == 1 and lanes == whole and e.dtype in ("float32", "float64")
+        if self.target.arch != "aarch64" or not fits or e.buffer.name in self.slots:
+            return False
+        form, _ = self.flat(e.buffer, e.indices)
+        if any(step % lanes for step in form.terms.values()):
+            return False  # it would move by single elements, across cache lines
+        if e.buffer.scope in ("packed", "local"):
+            return True  # our own buffers have room at their end
+        first = form.plus(Linear(-(form.const % lanes)))
+        low, high = first.interval(self.ranges)
+        return low >= 0 and high + lanes <= e.buffer.size
+
+    def splat_from_quad(self, e: Load, lanes: int) -> Value:
+        form, _ = self.flat(e.buffer, e.indices)
+        lane = form.const % lanes
+        pointer = self.pointer(e.buffer, form.plus(Linear(-lane)))
+        key = ("load", e.buffer.name, pointer, lanes, None)
+        if key not in self.loaded:
+            self.loaded[key] = self.read(e.buffer, pointer, lanes, None)
+        vector = self.loaded[key]
+        assert isinstance(vector, Value)
+        type_ = self.type(e.dtype, lanes)
+        picks = ", ".join([f"i32 {lane}"] * lanes)
+        text = (f"shufflevector {type_} {vector.name}, {type_} poison, "
+                f"<{lanes} x i32> <{picks}>")  # fmt: skip
+        return self.op(text, e.dtype, lanes)
 
     def ramp(self, base: Value, stride: int, lanes: int) -> Value:
         element = TYPES[base.dtype][0]
@@ -446,6 +486,7 @@ class Values:
         form, apart = self.flat(buffer, stmt.indices)
         slot = self.slot(buffer, form, lanes)
         if slot is not None:
+            value = self.blend(stmt, (form.const, lanes), slot, value)
             self.line(f"store {self.type(value.dtype, lanes)} {value.name}, ptr {slot}")
         elif lanes > 1 and apart != 1:
             for lane in range(stmt.active or lanes):
@@ -453,6 +494,15 @@ class Values:
                 self.write(buffer, place, self.extract(value, lane), None)
         else:
             self.write(buffer, self.pointer(buffer, form), value, stmt.active)
+
+    def blend(self, stmt: Store, place: Place, slot: str, value: Value) -> Value:
+        """The value to put into a slot: what is there already in inactive lanes."""
+        if stmt.active is None or place not in self.slots[stmt.buffer.name].blended:
+            return value
+        type_ = self.type(value.dtype, value.lanes)
+        old = self.op(f"load {type_}, ptr {slot}", value.dtype, value.lanes)
+        mask = Value(_mask(value.lanes, stmt.active), "bool", value.lanes)
+        return self.choose(mask, value, old)
 
     def write(
         self, buffer: Buffer, pointer: str, value: Value, active: int | None
@@ -533,9 +583,14 @@ class Values:
 
 @dataclass
 class Slots:
-    """A buffer whose every access is at a fixed place: one stack slot per access."""
+    """A buffer whose every access is at a fixed place: one stack slot per place.
 
-    names: dict[tuple[int, int], str]
+    The `blended` ones are written with different numbers of active lanes: the other
+    lanes must keep their values.
+    """
+
+    names: dict[Place, str]
+    blended: set[Place]
 
 
 def _vector(element: str, lanes: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansor.ir.dtypes import INDEX
+from ansor.ir.dtypes import DTYPES, INDEX, is_float
 from ansor.ir.expr import Binary, Call, Cast, Const, Expr, Ramp, Select, Var
 
 Range = tuple[int, int]  # both ends included
@@ -113,8 +113,8 @@ def interval(expr: Expr, ranges: Ranges) -> Range:
             return low + min(0, last), high + max(0, last)
         case Select(_, a, b):
             return _hull(interval(a, ranges), interval(b, ranges))
-        case Cast(value, dtype) if dtype == INDEX and value.dtype == "bool":
-            return 0, 1
+        case Cast(value, dtype) if dtype == INDEX and not is_float(value.dtype):
+            return _type_range(value.dtype)
         case Binary("mul", a, b) if not _is_scaled(a, b):
             return _product(interval(a, ranges), interval(b, ranges))
         case Binary() | Call("neg"):
@@ -125,6 +125,14 @@ def interval(expr: Expr, ranges: Ranges) -> Range:
 
 def _is_scaled(a: Expr, b: Expr) -> bool:
     return isinstance(a, Const) or isinstance(b, Const)
+
+
+def _type_range(dtype: str) -> Range:
+    row = DTYPES[dtype]
+    if row.kind == "int":
+        half = 1 << (row.bits - 1)
+        return (-half, half - 1) if row.bits < 64 else UNBOUNDED
+    return 0, 1 if row.kind == "bool" else (1 << row.bits) - 1
 
 
 def _hull(a: Range, b: Range) -> Range:

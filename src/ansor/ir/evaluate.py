@@ -139,6 +139,7 @@ class Evaluator:
             raise IRError(
                 f"buffer {buffer.name!r}", "neither a parameter nor allocated"
             )
+        mask = self._fit(mask, lanes)
         flat = np.zeros((1,) * self.rank, np.int64)
         for name, first, stride in block.private:
             flat = flat + (self.env[name] - first) * stride

@@ -16,6 +16,7 @@ from ansor.ir.visit import is_empty, map_stmt, rebuild, seq
 TRUE = Const(True, "bool")
 FALSE = Const(False, "bool")
 COMPARISONS = ("lt", "le", "eq", "ne")
+LARGEST_INDEX = 1 << 60  # differences of smaller numbers cannot overflow
 
 
 def simplify(expr: Expr, ranges: Ranges) -> Expr:
@@ -94,7 +95,7 @@ class _Simplifier:
         return Linear(0, {Binary("mul", a.expr(), b.expr()): 1})
 
     def divide(self, a: Linear, b: Linear) -> Linear:
-        if b.terms or b.const <= 0:
+        if b.terms or b.const <= 0 or self.may_wrap(a):
             return Linear(0, {Binary("floordiv", a.expr(), b.expr()): 1})
         c = b.const
         quotient, rest = _divisible(a, c)
@@ -115,7 +116,7 @@ class _Simplifier:
         return rest, c
 
     def modulo(self, a: Linear, b: Linear) -> Linear:
-        if b.terms or b.const <= 0:
+        if b.terms or b.const <= 0 or self.may_wrap(a):
             return Linear(0, {Binary("mod", a.expr(), b.expr()): 1})
         c = b.const
         _, rest = _divisible(a, c)
@@ -124,7 +125,14 @@ class _Simplifier:
             return rest.plus(Linear(-(low // c) * c))
         return Linear(0, {Binary("mod", rest.expr(), Const(c)): 1})
 
+    def may_wrap(self, a: Linear) -> bool:
+        """True for data: an int64 of any size, on which only + - * may be moved."""
+        low, high = a.interval(self.ranges)
+        return low < -LARGEST_INDEX or high > LARGEST_INDEX
+
     def extreme(self, op: str, a: Linear, b: Linear) -> Linear:
+        if self.may_wrap(a) or self.may_wrap(b):
+            return Linear(0, {Binary(op, a.expr(), b.expr()): 1})
         low, high = a.plus(b, -1).interval(self.ranges)
         smaller, larger = (a, b) if op == "min" else (b, a)
         if high <= 0:
@@ -134,6 +142,8 @@ class _Simplifier:
         return Linear(0, {Binary(op, a.expr(), b.expr()): 1})
 
     def compare(self, op: str, a: Linear, b: Linear) -> Expr:
+        if self.may_wrap(a) or self.may_wrap(b):
+            return Binary(op, a.expr(), b.expr())
         low, high = a.plus(b, -1).interval(self.ranges)
         decided = _decide(op, low, high)
         if decided is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from ansor.errors import ScheduleError
 from ansor.ir.affine import linear
@@ -221,6 +222,7 @@ class Bounds:
         """One interval that covers all accesses; the whole axis if none is simpler."""
         base: Value | None = None
         low = high = self._zero
+        apart = self._zero > 0  # rows where the accesses start in different ways
         for reader, index in accesses:
             found = self._interval(reader, index, fixed)
             if found is None:
@@ -228,12 +230,11 @@ class Bounds:
             start, first, last = found
             if base is None:
                 base, low, high = start, first, last
-            elif _same_terms(base, start):
-                low, high = np.minimum(low, first), np.maximum(high, last)
             else:
-                return self._whole(limit)
+                apart = apart | _differ(base, start)
+                low, high = np.minimum(low, first), np.maximum(high, last)
         assert base is not None, "a stage computed at a loop has a reader there"
-        span = high - low + 1
+        span = np.where(apart, limit, high - low + 1)
         part = (span < limit).astype(np.int64)  # 0 where the whole axis is needed
         terms = {atom: c * part for atom, c in base.terms.items() if (c * part).any()}
         return Region(Value(low * part, terms), np.minimum(span, limit))
@@ -269,10 +270,12 @@ class Bounds:
         return not self.fixed_loops(reader) <= fixed
 
 
-def _same_terms(a: Value, b: Value) -> bool:
-    if a.terms.keys() != b.terms.keys():
-        return False
-    return all(bool((a.terms[atom] == b.terms[atom]).all()) for atom in a.terms)
+def _differ(a: Value, b: Value) -> npt.NDArray[np.bool_]:
+    """The rows in which two values have different terms."""
+    differ: npt.NDArray[np.bool_] = np.zeros(len(a.const), np.bool_)
+    for atom in a.terms.keys() | b.terms.keys():
+        differ |= a.terms.get(atom, 0) != b.terms.get(atom, 0)
+    return differ
 
 
 def _leaves(nest: Nest, node: str) -> Iterator[str]:

@@ -3,16 +3,23 @@
 from collections.abc import Iterator
 
 from ansor.errors import ScheduleError
-from ansor.schedule.plan import At, Nest, Plan
+from ansor.ir.expr import Load
+from ansor.ir.visit import loads
+from ansor.schedule.knobs import Follow
+from ansor.schedule.plan import At, Nest, Plan, SplitRelation
 
 
 def check(step: object, plan: Plan) -> None:
     """Raise ScheduleError if a step broke what an earlier one built on."""
     for nest in plan:
         _check_loops(step, nest)
-        _check_prefetches(step, nest)
+        _check_prefetches(step, plan, nest)
+        _check_follows(step, plan, nest)
+        if nest.ahead:
+            _check_ahead(step, plan, nest)
         if nest.at is not None:
             _check_place(step, plan, nest, nest.at)
+            _check_vectors(step, plan, nest)
 
 
 def readers(plan: Plan, nest: Nest) -> list[Nest]:
@@ -41,13 +48,62 @@ def _check_loops(step: object, nest: Nest) -> None:
             )
 
 
-def _check_prefetches(step: object, nest: Nest) -> None:
+def _check_prefetches(step: object, plan: Plan, nest: Nest) -> None:
     for loop, buffer, _ in nest.prefetches:
         if loop not in nest.loops or buffer not in set(_read(nest)):
             raise ScheduleError(
                 str(step),
                 f"{buffer!r} is prefetched in loop {loop!r} of {nest.name!r}",
                 "prefetch after this step",
+            )
+        if any(_gathers(load) for load in nest.reads() if load.buffer.name == buffer):
+            raise ScheduleError(
+                str(step),
+                f"{buffer!r} is prefetched in loop {loop!r} of {nest.name!r}, but its "
+                "index is loaded from memory",
+                "prefetch a tensor with affine indices",
+            )
+        producer = plan.producer(buffer)
+        if producer is not None and is_inside(plan, producer, At(nest.name, loop)):
+            raise ScheduleError(
+                str(step),
+                f"{buffer!r} is prefetched in loop {loop!r} of {nest.name!r}, and "
+                f"computed inside that loop",
+                "prefetch in a loop further in, or what that stage reads",
+            )
+
+
+def _check_follows(step: object, plan: Plan, nest: Nest) -> None:
+    splits = (r for r in nest.relations if isinstance(r, SplitRelation))
+    lengths = (*nest.sizes.values(), *(x for split in splits for x in split.lengths))
+    for length in lengths:
+        if not isinstance(length, Follow):
+            continue
+        other = next((n for n in plan if n.name == length.stage), None)
+        if other is None or length.loop not in _nodes(other):
+            raise ScheduleError(
+                str(step),
+                f"a split of {nest.name!r} follows loop {length.loop!r} of "
+                f"{length.stage!r}",
+                f"do this before {nest.name!r} is made or split",
+            )
+
+
+def _check_ahead(step: object, plan: Plan, nest: Nest) -> None:
+    (source,) = _read(nest)
+    if nest.at is not None or source not in plan.dag.constants:
+        raise ScheduleError(
+            str(step),
+            f"{nest.name!r} is laid out ahead of time, outside the kernel",
+            "use Pack in place of LayoutRewrite",
+        )
+    for other in plan:
+        if other is not nest and source in _read(other):
+            raise ScheduleError(
+                str(step),
+                f"{other.name!r} reads {source!r} too, which enters the kernel only as "
+                f"{nest.name!r}",
+                "use Pack in place of LayoutRewrite",
             )
 
 
@@ -67,6 +123,35 @@ def _check_place(step: object, plan: Plan, nest: Nest, place: At) -> None:
                 f"{place.loop!r} of {place.stage!r}, where it is computed",
                 f"move {nest.name!r} first, for example ComputeRoot({nest.name!r})",
             )
+
+
+def _check_vectors(step: object, plan: Plan, nest: Nest) -> None:
+    if "vectorize" not in nest.annotations.values():
+        return
+    for place in plan.inside(nest):
+        outer = plan.nest(place.stage)
+        around = outer.loops[: outer.loops.index(place.loop) + 1]
+        for loop in around:
+            if outer.annotations.get(loop) == "vectorize":
+                raise ScheduleError(
+                    str(step),
+                    f"{nest.name!r} is vectorized, and computed inside vectorized loop "
+                    f"{loop!r} of {outer.name!r}",
+                    "vectorize one of the two",
+                )
+
+
+def _nodes(nest: Nest) -> set[str]:
+    """The axes of a nest, its loops, and what came between."""
+    found = {axis.name for axis in (*nest.stage.axes, *nest.stage.reduce_axes)}
+    for relation in nest.relations:
+        new = relation.parts if isinstance(relation, SplitRelation) else [relation.fused]
+        found.update(new)
+    return found
+
+
+def _gathers(load: Load) -> bool:
+    return any(True for index in load.indices for _ in loads(index))
 
 
 def _read(nest: Nest) -> Iterator[str]:

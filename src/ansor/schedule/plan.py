@@ -90,18 +90,14 @@ class Nest:
 
     def is_reduce(self, loop: str) -> bool:
         """True if iterations of the loop combine into the same elements."""
-        if self.factored is not None and self._below(loop, self.factored):
+        if loop == self.factored:
             return False
-        reduce = {axis.name for axis in self.stage.reduce_axes}
-        return bool(self.axis_of(loop) & reduce)
-
-    def _below(self, node: str, ancestor: str) -> bool:
-        if node == ancestor:
-            return True
         for relation in self.relations:
-            if isinstance(relation, SplitRelation) and node in relation.parts:
-                return self._below(relation.parent, ancestor)
-        return False
+            if isinstance(relation, SplitRelation) and loop in relation.parts:
+                return self.is_reduce(relation.parent)
+            if isinstance(relation, FuseRelation) and loop == relation.fused:
+                return any(map(self.is_reduce, relation.parts))
+        return any(axis.name == loop for axis in self.stage.reduce_axes)
 
     def reads(self) -> Iterator[Load]:
         """Every load in the body of the stage."""

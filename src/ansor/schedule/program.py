@@ -39,7 +39,7 @@ class Sketch:
             raise ScheduleError(
                 f"sketch of {self.task!r}",
                 f"is of type {type(self.task).__name__}, not a task",
-                "Sketch(ansor.Task(outputs))",
+                "write Sketch(ansor.Task(outputs))",
             )
 
     @cached_property
@@ -99,9 +99,9 @@ class Program:
     def __post_init__(self) -> None:
         if not isinstance(self.sketch, Sketch):
             raise ScheduleError(
-                f"program of {self.sketch!r}",
-                f"is of type {type(self.sketch).__name__}, not a sketch",
-                "Program(Sketch(task, steps))",
+                "program",
+                f"its sketch is of type {type(self.sketch).__name__}, not Sketch",
+                "write Program(Sketch(task, steps))",
             )
         _ = self.sketch.plan  # raises where a step does not apply
         knobs = self.sketch.knobs

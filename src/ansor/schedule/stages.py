@@ -52,7 +52,8 @@ class ComputeAt:
                     str(self),
                     f"stage {reader.name!r} reads it outside loop {self.loop!r} "
                     f"of {self.consumer!r}",
-                    f"compute {reader.name!r} inside that loop first",
+                    f"compute {reader.name!r} inside that loop first, or leave "
+                    f"{self.stage!r} at the root",
                 )
         scope = "local" if nest.scope == "global" else nest.scope
         return plan.with_nest(replace(nest, at=place, scope=scope))
@@ -142,6 +143,13 @@ class CacheRead:
         consumer = plan.nest(self.consumer, self)
         source = read_buffer(self, consumer, self.tensor)
         check_scope(self, self.scope)
+        producer = plan.producer(self.tensor)
+        if producer is not None and producer.factored is not None:
+            raise ScheduleError(
+                str(self),
+                f"{self.tensor!r} holds partial results of a reduction",
+                f"compute {producer.name!r} at a loop of {self.consumer!r} instead",
+            )
         name = self.copy
         refuse_twice(self, plan, name)
         copy = Buffer(name, source.shape, source.dtype)

@@ -47,8 +47,8 @@ def build(task: Task, program: Program | None = None) -> Kernel:
 def _check(task: Task, program: Program) -> None:
     if not isinstance(program, Program):
         raise ScheduleError(
-            f"build of {program!r}",
-            f"is of type {type(program).__name__}, not a program",
+            "build",
+            f"the program is of type {type(program).__name__}, not Program",
             "fill the knobs of a sketch: sketch.program(point)",
         )
     if program.task.dag != task.dag:

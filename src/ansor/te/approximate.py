@@ -121,7 +121,8 @@ def _doubt(a: Approx, b: Approx) -> Array | None:
     total = add_errors(a.error, b.error)
     if total is None:
         return None
-    near = np.abs(a.value - b.value) <= total
+    gap = np.abs(np.subtract(a.value, b.value, dtype=np.float64))
+    near = gap <= total
     return np.where(near & (total > 0), 1.0, 0.0)
 
 

@@ -51,13 +51,16 @@ def symbol(function: str, dtype: str, lanes: int) -> str:
     return f"ansor.{function}.{_SHORT[dtype]}.v{lanes}"
 
 
-def definition(function: str, dtype: str, lanes: int, fma: bool = True) -> str:
+def definition(
+    function: str, dtype: str, lanes: int, fma: bool = True, tables: bool = False
+) -> str:
     """The text of one function on vectors of `lanes` (a scalar if 1).
 
     `fma` says whether the target multiplies and adds in one rounding. Without it no
-    such instruction is asked for, which would become a library call.
+    such instruction is asked for, which would become a library call. `tables` puts
+    coefficients into memory, for targets whose multiply-add overwrites its summand.
     """
-    return _built(function, dtype, lanes, fma)[0]
+    return _built(function, dtype, lanes, fma, tables)[0]
 
 
 def declarations(function: str, dtype: str, lanes: int, fma: bool = True) -> list[str]:
@@ -72,9 +75,11 @@ def ulp(function: str, dtype: str) -> float:
     return row.ulp32 if dtype == "float32" else row.ulp64
 
 
-def _built(function: str, dtype: str, lanes: int, fma: bool) -> tuple[str, list[str]]:
+def _built(
+    function: str, dtype: str, lanes: int, fma: bool, tables: bool = False
+) -> tuple[str, list[str]]:
     name = symbol(function, dtype, lanes)
-    row, body = MATHS[function], Body(fma)
+    row, body = MATHS[function], Body(fma, f"{name}.table" if tables else "")
     type_ = Type(ELEMENTS[dtype], lanes)
     arguments = [body.argument(type_, f"%{n}") for n in "xy"[: row.arity]]
     result = row.build(*arguments)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.formats import format_of, round_to_power
-from ansor.codegen.text import Vec, polynomial
+from ansor.codegen.text import Vec, short_polynomial
 
 
 class _Constants(NamedTuple):
@@ -43,7 +43,7 @@ def _reduced(x: Vec) -> tuple[Vec, Vec]:
     c = _EXP[x.type.element]
     k, power = round_to_power(x, _HALF_LOG2E)
     r = k.fma(-c.ln4[1], k.fma(-c.ln4[0], x))
-    return polynomial(r, (1.0, 1.0, *c.tail)), power
+    return (r * r).fma(short_polynomial(r, c.tail), r) + 1.0, power
 
 
 def sigmoid(x: Vec) -> Vec:
@@ -64,7 +64,7 @@ def expm1_within(x: Vec) -> Vec:
     tail = table.EXPM1_32 if x.type.element == "float" else table.EXPM1_64
     k, power = round_to_power(x, 2.0 * _HALF_LOG2E)
     r = k.fma(-_LN2, x)
-    fraction = (r * r).fma(polynomial(r, tail), r)
+    fraction = (r * r).fma(short_polynomial(r, tail), r)
     return power.fma(fraction, power - 1.0)
 
 

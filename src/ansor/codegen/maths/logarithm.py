@@ -4,7 +4,7 @@ import math
 
 from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.formats import format_of
-from ansor.codegen.text import Vec, polynomial
+from ansor.codegen.text import Vec, polynomial, short_polynomial
 
 LOG2E = 1.4426950408889634
 _LOWEST_M = {"float": 0x3F2AAAAB, "double": 0x3FE6A09E667F3BCD}  # 2/3, sqrt(1/2)
@@ -23,7 +23,7 @@ def log2(x: Vec) -> Vec:
     k, m = split(x)
     f = m - 1.0
     if x.type.element == "float":
-        rest = f * polynomial(f, table.LOG2_32)
+        rest = f * short_polynomial(f, table.LOG2_32)
     else:
         rest = _below64(f).fma(LOG2E, f * (LOG2E - 1.0))
     return _with_limits(x, k + (f + rest))
@@ -59,7 +59,7 @@ def _power_bits(mantissa: int, bias: int) -> int:
 
 def _below32(f: Vec) -> Vec:
     """log(1 + f) - f"""
-    return f * f * polynomial(f, table.LOG32)
+    return f * f * short_polynomial(f, table.LOG32)
 
 
 def _below64(f: Vec) -> Vec:

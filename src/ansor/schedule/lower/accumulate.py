@@ -47,22 +47,31 @@ def _pairs(stmts: list[Stmt]) -> list[Stmt]:
     return done
 
 
-def _initial(stmt: Stmt) -> dict[str, Const] | None:
-    """The constants that a nest stores, by buffer; None if it does anything else."""
+@dataclass(frozen=True)
+class _Start:
+    """What a nest that initialises stores, by buffer, and under which conditions."""
+
+    values: dict[str, Const]
+    conditions: frozenset[Expr]
+
+
+def _initial(stmt: Stmt) -> _Start | None:
+    """The nest as the start of a reduction; None if it stores no mere constants."""
     values: dict[str, Const] = {}
+    conditions: set[Expr] = set()
     for child in statements(stmt):
         if isinstance(child, Store):
             if not isinstance(child.value, Const):
                 return None
             values[child.buffer.name] = child.value
-        elif not isinstance(child, For | If | Seq):
+        elif isinstance(child, If):
+            conditions.add(child.condition)
+        elif not isinstance(child, For | Seq):
             return None
-    return values
+    return _Start(values, frozenset(conditions))
 
 
-def _promote(
-    stmt: Stmt, start: dict[str, Const], outer: tuple[Var, ...]
-) -> Stmt | None:
+def _promote(stmt: Stmt, start: _Start, outer: tuple[Var, ...]) -> Stmt | None:
     """The reduction with its tile in registers, or None if it has no such tile."""
     match stmt:
         case For():
@@ -82,7 +91,7 @@ def _promote(
             return None
 
 
-def _tile(loop: For, start: dict[str, Const]) -> _Tile | None:
+def _tile(loop: For, start: _Start) -> _Tile | None:
     """The register tile of a reduction loop, if all conditions hold."""
     if not loop.reduce or loop.kind == "vectorize":
         return None
@@ -124,12 +133,12 @@ class _Tile:
     guards: list[Expr]
     inside: list[Var]  # reduction variables
     stores: tuple[Store, ...]
-    start: dict[str, Const]
+    start: _Start
 
     def is_legal(self) -> bool:
         if any(loop.kind not in IN_REGISTERS for loop in self.spatial):
             return False
-        if any(store.buffer.name not in self.start for store in self.stores):
+        if any(store.buffer.name not in self.start.values for store in self.stores):
             return False
         if self.lanes and not (len(self.stores) == 1 and self.operator()):
             return False
@@ -179,16 +188,15 @@ class _Tile:
     def _nest(self, loops: list[For], make: Callable[[Store], Stmt]) -> Stmt:
         """A statement per store, inside copies of the spatial loops and guards."""
         body = seq(*map(make, self.stores))
-        names = {var.name for var in self.inside}
         for guard in reversed(self.guards):
-            if not variables(guard) & names:
+            if guard in self.start.conditions:
                 body = If(guard, body)
         for loop in reversed(loops):
             body = replace(loop, body=body, reduce=False)
         return body
 
     def _cleared(self, store: Store) -> Stmt:
-        value = self.start[store.buffer.name]
+        value = self.start.values[store.buffer.name]
         return Store(self.accumulator(store.buffer), self.slot(), value)
 
     def _plain(self, first: Expr | None, loop: Stmt) -> Stmt:
@@ -210,7 +218,8 @@ class _Tile:
         assert op is not None
 
         def clear(store: Store) -> Stmt:
-            return Store(store.buffer, store.indices, self.start[store.buffer.name])
+            value = self.start.values[store.buffer.name]
+            return Store(store.buffer, store.indices, value)
 
         def total(store: Store) -> Stmt:
             old = Load(store.buffer, store.indices)

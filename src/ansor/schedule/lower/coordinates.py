@@ -75,7 +75,7 @@ class Coordinates:
         """Per axis, the conditions under which its iteration does real work."""
         found: dict[str, list[Expr]] = {}
         for axis in (*nest.stage.axes, *nest.stage.reduce_axes):
-            conditions = self._split_guards(nest, axis.name)
+            conditions = self.split_guards(nest, axis.name)
             if nest.at is not None and axis in nest.stage.axes:
                 where = self.absolute(nest.name, axis.name).expr()
                 conditions.append(Binary("lt", where, Const(axis.extent)))
@@ -83,12 +83,12 @@ class Coordinates:
             found[axis.name] = conditions
         return found
 
-    def _split_guards(self, nest: Nest, node: str) -> list[Expr]:
+    def split_guards(self, nest: Nest, node: str) -> list[Expr]:
         """Conditions from splits whose lengths do not divide, on `node` and below."""
         split = self.bounds.split_of(nest, node)
         if split is None:
             return self._fused_guards(nest, node)
-        conditions = [c for part in split.parts for c in self._split_guards(nest, part)]
+        conditions = [c for part in split.parts for c in self.split_guards(nest, part)]
         extent = self.extent(nest.name, node)
         parts = [self.extent(nest.name, part) for part in split.parts]
         if split.tail == "equal":
@@ -108,4 +108,4 @@ class Coordinates:
         fuse = self.bounds.fuse_of(nest, node)
         if fuse is None or fuse.parts[0] != node:
             return []  # the first part speaks for all
-        return self._split_guards(nest, fuse.fused)
+        return self.split_guards(nest, fuse.fused)

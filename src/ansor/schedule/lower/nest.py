@@ -77,6 +77,8 @@ class _Builder:
         if nest.factored is not None:
             shape.append(self.at.extent(nest.name, nest.factored))
         scope = "global" if nest.ahead else nest.scope
+        if scope == "global" and not nest.ahead and buffer not in self.plan.dag.outputs:
+            scope = "packed"  # what an argmax compares
         return Buffer(buffer.name, tuple(shape), buffer.dtype, scope)
 
     def code(self, nest: Nest) -> Stmt:
@@ -90,6 +92,8 @@ class _Builder:
             return self.loops(nest, 0, self.guarded(self.assign(nest), everything))
         update = self.guarded(self.update(nest), everything)
         body = self.loops(nest, first, update)
+        if nest.factored is not None:
+            spatial += self.proven(self.at.split_guards(nest, nest.factored))
         start = self.guarded(self.initial(nest), spatial)
         for at in range(len(nest.loops) - 1, first - 1, -1):
             if not reduce[at]:
@@ -133,10 +137,12 @@ class _Builder:
     def guards(self, nest: Nest) -> dict[str, list[Expr]]:
         """Conditions that the ranges of the loops do not already prove."""
         found = self.at.guards(nest)
-        for axis, conditions in found.items():
-            proven = (simplify(c, self.ranges) for c in conditions)
-            found[axis] = list(dict.fromkeys(c for c in proven if c != TRUE))
-        return found
+        return {axis: self.proven(conditions) for axis, conditions in found.items()}
+
+    def proven(self, conditions: list[Expr]) -> list[Expr]:
+        """What remains of some conditions."""
+        simple = (simplify(c, self.ranges) for c in conditions)
+        return list(dict.fromkeys(c for c in simple if c != TRUE))
 
     def guarded(self, stmt: Stmt, conditions: list[Expr]) -> Stmt:
         for condition in reversed(list(dict.fromkeys(conditions))):

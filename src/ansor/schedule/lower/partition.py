@@ -97,7 +97,7 @@ def _cuts(loop: For, ranges: Ranges) -> list[int]:
     }
     cuts: set[int] = set()
     for condition in dict.fromkeys(_conditions(loop.body)):
-        cuts |= _condition_cuts(condition, loop, inner)
+        cuts |= _condition_cuts(condition, loop, inner, ranges)
     return sorted(cut for cut in cuts if 0 < cut < loop.extent)
 
 
@@ -122,17 +122,25 @@ def _comparisons(condition: Expr) -> Iterator[Binary]:
                 yield node
 
 
-def _condition_cuts(condition: Binary, loop: For, inner: Ranges) -> set[int]:
-    """Where `condition` switches between always, sometimes and never."""
+def _condition_cuts(
+    condition: Binary, loop: For, inner: Ranges, outer: Ranges
+) -> set[int]:
+    """Where `condition` switches between always, sometimes and never.
+
+    A condition on loops around this one counts only if one cut decides it for all
+    their iterations: blocks of equal length that the outer loop moves.
+    """
     form = linear(condition.a).plus(linear(condition.b), -1)
     step = form.terms.pop(loop.var, 0)
-    known = all(isinstance(a, Var) and a.name in inner for a in form.terms)
-    if step == 0 or not known:
+    names = [a.name if isinstance(a, Var) else "" for a in form.terms]
+    if step == 0 or not all(name in inner or name in outer for name in names):
         return set()
-    low, high = form.interval(inner)
+    low, high = form.interval({**outer, **inner})
     if condition.op == "le":
         low, high = low - 1, high - 1
     if step < 0:  # mirrored: t*v > rest
         t = -step
-        return {high // t + 1, low // t + 1}
-    return {-(high // step), -(low // step)}
+        cuts = {high // t + 1, low // t + 1}
+    else:
+        cuts = {-(high // step), -(low // step)}
+    return cuts if len(cuts) == 1 or all(name in inner for name in names) else set()

@@ -12,6 +12,7 @@ from ansor.schedule.bounds import Bounds
 from ansor.schedule.knobs import Points
 from ansor.schedule.lower.accumulate import accumulate
 from ansor.schedule.lower.halves import widen_halves
+from ansor.schedule.lower.hoist import hoist
 from ansor.schedule.lower.nest import build
 from ansor.schedule.lower.partition import partition
 from ansor.schedule.lower.unroll import unroll
@@ -21,12 +22,18 @@ from ansor.target import Target
 
 Pass = Callable[[Stmt, Target], Stmt]
 
+
+def _vectorize(stmt: Stmt, target: Target) -> Stmt:
+    return vectorize(stmt, target.vector_bits, target.vector_registers)
+
+
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("accumulate", lambda stmt, target: accumulate(stmt)),
     ("partition", lambda stmt, target: partition(stmt)),
+    ("hoist", lambda stmt, target: hoist(stmt)),
     ("halves", lambda stmt, target: widen_halves(stmt)),
     ("simplify", lambda stmt, target: simplify_stmt(stmt)),
-    ("vectorize", lambda stmt, target: vectorize(stmt, target.vector_bits)),
+    ("vectorize", lambda stmt, target: _vectorize(stmt, target)),
     ("unroll", lambda stmt, target: unroll(stmt)),
 )
 VERIFIED = "simplify"  # the pass after which every program is verified; tests verify all

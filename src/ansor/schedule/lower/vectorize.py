@@ -11,6 +11,7 @@ vectors cannot express) runs element by element, with the same result.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ansor.ir.affine import Range, interval, linear
 from ansor.ir.dtypes import DTYPES, INDEX
@@ -34,12 +35,14 @@ from ansor.ir.visit import (
     rebuild,
     seq,
     statements,
+    substitute,
     substitute_stmt,
     variables,
     walk,
 )
 
 MAX_COPIES = 8  # more whole vectors than this are run by a loop
+SHALLOW = ("neg", "not", "abs", "sqrt", "floor", "ceil", "round", "isnan")
 COMBINES = ("add", "mul", "min", "max", "and", "or")
 
 
@@ -47,26 +50,36 @@ class _CannotVectorize(Exception):
     """This loop has to run element by element."""
 
 
-def vectorize(stmt: Stmt, vector_bits: int) -> Stmt:
-    """Replace every vectorised loop of a program."""
-    return _visit(stmt, vector_bits, {})
+def vectorize(stmt: Stmt, vector_bits: int, registers: int = 32) -> Stmt:
+    """Replace every vectorised loop of a program, for a machine's vector registers."""
+    return _visit(stmt, _Machine(vector_bits, registers), {})
 
 
-def _visit(stmt: Stmt, bits: int, ranges: dict[str, Range]) -> Stmt:
+class _Machine(NamedTuple):
+    bits: int
+    registers: int
+
+    @property
+    def interleaved(self) -> int:
+        """Registers side by side in one vector, where that pays."""
+        return self.registers // 8
+
+
+def _visit(stmt: Stmt, machine: _Machine, ranges: dict[str, Range]) -> Stmt:
     match stmt:
         case For():
             inner = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
-            body = _visit(stmt.body, bits, inner)
+            body = _visit(stmt.body, machine, inner)
             loop = For(stmt.var, stmt.extent, body, stmt.kind, stmt.reduce, stmt.thread)
-            return _expand(loop, bits, ranges) if stmt.kind == "vectorize" else loop
+            return _expand(loop, machine, ranges) if stmt.kind == "vectorize" else loop
         case If() | Seq() | Allocate():
-            return map_stmt(stmt, lambda e: e, lambda s: _visit(s, bits, ranges))
+            return map_stmt(stmt, lambda e: e, lambda s: _visit(s, machine, ranges))
         case _:
             return stmt
 
 
-def _expand(loop: For, bits: int, ranges: Mapping[str, Range]) -> Stmt:
-    lanes = _lanes(loop, bits)
+def _expand(loop: For, machine: _Machine, ranges: Mapping[str, Range]) -> Stmt:
+    lanes = _lanes(loop, machine)
     try:
         return _vectors(loop, lanes, ranges)
     except _CannotVectorize:
@@ -74,9 +87,13 @@ def _expand(loop: For, bits: int, ranges: Mapping[str, Range]) -> Stmt:
         return For(loop.var, loop.extent, loop.body, kind, loop.reduce)
 
 
-def _lanes(loop: For, bits: int) -> int:
-    """Lanes of a whole vector: as many as fit of the widest type that varies."""
-    widest = 8
+def _lanes(loop: For, machine: _Machine) -> int:
+    """Lanes of a whole vector: as many as fit of the widest type that varies.
+
+    A long loop around a function gets vectors of several registers: the steps of one
+    function value wait for each other, those of several values do not.
+    """
+    widest, deep = 8, False
     for child in statements(loop.body):
         if isinstance(child, Store):
             widest = max(widest, DTYPES[child.buffer.dtype].bits)
@@ -86,7 +103,10 @@ def _lanes(loop: For, bits: int) -> int:
                     isinstance(node, Cast) and node.dtype != INDEX
                 ):
                     widest = max(widest, DTYPES[node.dtype].bits)
-    return max(bits // widest, 1)
+                deep |= isinstance(node, Call) and node.function not in SHALLOW
+    lanes = max(machine.bits // widest, 1)
+    wide = lanes * machine.interleaved
+    return wide if deep and loop.extent >= wide else lanes
 
 
 def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
@@ -153,9 +173,7 @@ class _Vector:
                 return stmt
 
     def first(self, index: Expr) -> Expr:
-        form = linear(index)
-        step = form.terms.pop(self.var, 0)
-        return form.plus(linear(self.base), step).expr()
+        return linear(substitute(index, {self.var.name: self.base})).expr()
 
     def store(self, store: Store) -> Stmt:
         if not any(map(self.varies, store.indices)):
@@ -178,7 +196,10 @@ class _Vector:
 
     def combine(self, store: Store) -> Stmt:
         """A store to one element: a reduction over the lanes, or the same value."""
-        if not self.varies(store.value):
+        own = any(
+            isinstance(n, Load) and n.buffer == store.buffer for n in walk(store.value)
+        )
+        if not own and not self.varies(store.value):
             return store
         match store.value:
             case Binary(op, Load(buffer, indices) as old, value) if (

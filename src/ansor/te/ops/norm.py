@@ -31,7 +31,10 @@ def softmax(x: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:
         x.shape, lambda *i: exp(x[i] - top[_without(i, at)]), name=f"{name}_exp"
     )
     total = reduced(powers, at, False, reduction.sum, f"{name}_sum")
-    return compute(x.shape, lambda *i: powers[i] / total[_without(i, at)], name=name)
+    # The sum is at least 1, so its reciprocal is safe, and the same along the axis.
+    return compute(
+        x.shape, lambda *i: powers[i] * (1.0 / total[_without(i, at)]), name=name
+    )
 
 
 def log_softmax(x: Tensor, axis: int = -1, name: str = "log_softmax") -> Tensor:

@@ -275,7 +275,16 @@ CASES = {
         "arguments of the task: an output stands before an input\n"
         "  hint: list the inputs first, then the outputs",
     ),
-    "weight": (lambda: ansor.Task(S, weight=0), "weight 0: is not positive"),
+    "weight": (
+        lambda: ansor.Task(S, weight=0),
+        "weight 0: is not a positive number\n"
+        "  hint: say how often the computation occurs",
+    ),
+    "weight of text": (
+        lambda: ansor.Task(S, weight="3"),
+        "weight '3': is not a positive number\n"
+        "  hint: say how often the computation occurs",
+    ),
     "matmul rank": (
         lambda: ops.matmul(A, F),
         "matmul: 'F' of shape (4,) has 1 axes, not 2",

@@ -12,10 +12,10 @@ from ansor.schedule import (
     Annotate,
     CacheRead,
     ComputeAt,
-    Fuse,
     Inline,
     LayoutRewrite,
     Pack,
+    Prefetch,
     Program,
     Reorder,
     RFactor,
@@ -27,17 +27,20 @@ from ansor.schedule import (
 
 @dataclass(frozen=True)
 class Tile:
-    """A register tile, rows by columns, and the depth of a block in cache."""
+    """A register tile: rows by columns, with `unroll` steps of the reduction."""
 
     rows: int
     columns: int
-    depth: int
+    unroll: int = 1
 
 
-# 32 registers hold the accumulators, one row of B and one element of A; with 16
-# registers (AVX2) 6 rows of 2 vectors do.
-MATMUL = {128: Tile(8, 12, 256), 256: Tile(6, 16, 256), 512: Tile(8, 48, 384)}
-CONV = {128: Tile(14, 8, 0), 256: Tile(6, 16, 0), 512: Tile(14, 32, 0)}
+# Accumulators, a row of the vector operand and an element of the other fill the
+# registers: 32 of them on AArch64 and AVX-512, 16 on AVX2 and SSE. AArch64 multiplies
+# by single lanes, so four steps of a convolution share the loads of its scalars.
+TILES = {
+    "matmul": {128: Tile(8, 12), 256: Tile(6, 16), 512: Tile(8, 48)},
+    "conv2d": {128: Tile(7, 12, 4), 256: Tile(6, 16), 512: Tile(14, 32)},
+}
 
 
 def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) -> Task:
@@ -48,40 +51,55 @@ def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) 
     return Task(c, target)
 
 
-def matmul(task: Task, rows: int = 128, columns: int = 1024) -> Program:
-    """Blocks of B and A packed in loop order around a register tile."""
-    tile = MATMUL[task.target.vector_bits]
+def matmul(task: Task, depth: int = 2048, panels: int = 86) -> Program:
+    """Blocks of B and rows of A packed in loop order around a register tile.
+
+    With few rows a panel of B is packed right before its use; with many, a whole
+    block of B is, and each group of rows of A.
+    """
+    tile = TILES["matmul"][task.target.vector_bits]
     m, n = task.dag.outputs[0].shape
-    constant = "B" in task.dag.constants
-    panels = max(1, min(columns, n) // tile.columns)
-    parallel = task.target.cores > 1
-    if parallel:
-        panels = -(-n // (tile.columns * task.target.cores))
+    k = task.dag.inputs[0].shape[1]
+    cores = task.target.cores
+    width = -(-n // tile.columns)  # panels in all
+    blocks = -(-width // panels) if cores == 1 else cores
+    few = m <= 8 * tile.rows
+    order = ("j.1", "i.1") if few else ("i.1", "j.1")
     steps: list[Step] = [
-        Split("C", "i", (max(1, rows // tile.rows), tile.rows)),
-        Split("C", "j", (panels, tile.columns)),
-        Split("C", "k", (tile.depth,)),
-        Reorder("C", ("j.0", "k.0", "i.0", "i.1", "j.1", "k.1", "i.2", "j.2")),
+        Split("C", "i", (-(-m // tile.rows) if few else 1, tile.rows)),
+        Split("C", "j", (-(-width // blocks), tile.columns)),
+        Split("C", "k", (-(-k // -(-k // depth)),)),
+        Reorder("C", ("j.0", "k.0", "i.0", *order, "k.1", "i.2", "j.2")),
+        *pack_b(task, "j.1" if few else "k.0"),
+        Pack("A", "C", "i.0"),
+        Annotate("A.packed", "d0.1", "unroll"),
+        Annotate("C", "i.2", "unroll"),
+        Annotate("C", "j.2", "vectorize"),
     ]
-    if constant:
-        steps += [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
-    else:
-        steps += [Pack("B", "C", "k.0"), Annotate("B.packed", "d1.1", "vectorize")]
-    if m > tile.rows:
-        steps += [Pack("A", "C", "i.0"), Annotate("A.packed", "d0.1", "unroll")]
-    if parallel:
+    if cores > 1:
         steps += [Annotate("C", "j.0", "parallel")]
-    steps += [Annotate("C", "i.2", "unroll"), Annotate("C", "j.2", "vectorize")]
     return Program(Sketch(task, tuple(steps)))
 
 
-def vector_matrix(task: Task, depth: int = 8) -> Program:
+def pack_b(task: Task, loop: str) -> list[Step]:
+    """Lay B out in loop order: ahead of time if it is constant, else at a loop."""
+    if "B" in task.dag.constants:
+        return [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
+    vector = "d1" if loop == "j.1" else "d1.1"
+    return [Pack("B", "C", loop), Annotate("B.packed", vector, "vectorize")]
+
+
+def vector_matrix(task: Task, depth: int = 4, width: int = 2) -> Program:
     """One row: B is read once, `depth` of its rows side by side."""
     lanes = task.target.lanes("float32")
     steps: tuple[Step, ...] = (
         Split("C", "k", (depth,)),
-        Split("C", "j", (2 * lanes,)),
+        Split("C", "j", (width * lanes,)),
         Reorder("C", ("k.0", "j.0", "i", "k.1", "j.1")),
+        CacheRead("A", "C", "local"),
+        ComputeAt("A.local", "C", "k.0"),
+        Annotate("A.local", "d1", "unroll"),
+        Prefetch("C", "j.0", "B", 128 // (width * lanes)),
         Annotate("C", "k.1", "unroll"),
         Annotate("C", "j.1", "vectorize"),
     )
@@ -98,22 +116,23 @@ def conv2d_task(
 
 def conv2d(task: Task, lines: int = 4) -> Program:
     """Pixels of a line by output channels in registers; weights packed ahead."""
-    tile = CONV[task.target.vector_bits]
-    has_pad = len(task.dag.stages) > 1
+    tile = TILES["conv2d"][task.target.vector_bits]
     steps: list[Step] = [
         Split("O", "y", (lines,)),
         Split("O", "x", (tile.rows,)),
         Split("O", "o", (tile.columns,)),
+        Split("O", "c", (tile.unroll,)),
         Reorder(
             "O",
-            ("n", "y.0", "o.0", "y.1", "x.0", "ry", "rx", "c", "x.1", "o.1"),
+            ("n", "y.0", "o.0", "y.1", "x.0", "ry", "rx", "c.0", "c.1", "x.1", "o.1"),
         ),
         LayoutRewrite("W", "O"),
         Annotate("W.packed", "d3.1", "vectorize"),
+        Annotate("O", "c.1", "unroll"),
         Annotate("O", "x.1", "unroll"),
         Annotate("O", "o.1", "vectorize"),
     ]
-    if has_pad:
+    if len(task.dag.stages) > 1:
         steps += [ComputeAt("O_pad", "O", "y.0"), Annotate("O_pad", "c", "vectorize")]
     return Program(Sketch(task, tuple(steps)))
 
@@ -126,14 +145,13 @@ def depthwise_task(size: int, channels: int, target: Target) -> Task:
 
 
 def depthwise(task: Task, pixels: int = 4) -> Program:
-    """Weights of a few channels stay in registers while a line is swept."""
+    """Weights of a few channels stay in registers; borders are loops of their own."""
     lanes = task.target.lanes("float32")
     steps: tuple[Step, ...] = (
+        Inline("O_pad"),
         Split("O", "x", (pixels,)),
         Split("O", "o", (lanes,)),
         Reorder("O", ("n", "y", "o.0", "x.0", "ry", "rx", "x.1", "o.1")),
-        ComputeAt("O_pad", "O", "y"),
-        Annotate("O_pad", "c", "vectorize"),
         CacheRead("W", "O", "local"),
         ComputeAt("W.local", "O", "o.0"),
         Annotate("W.local", "d0", "unroll"),
@@ -195,13 +213,12 @@ def norm_gelu(task: Task) -> Program:
     for stage in ("N_squares", "N_sum"):
         steps += row_reduction(stage, width)
     steps += [
-        ComputeAt("N", "Y", "i0"),
+        Inline("N"),
         ComputeAt("N_squares", "Y", "i0"),
         ComputeAt("N_squares.rf", "Y", "i0"),
         ComputeAt("N_mean", "Y", "i0"),
         ComputeAt("N_sum", "Y", "i0"),
         ComputeAt("N_sum.rf", "Y", "i0"),
-        Annotate("N", "i1", "vectorize"),
         Annotate("Y", "i1", "vectorize"),
     ]
     return Program(Sketch(task, tuple(steps)))

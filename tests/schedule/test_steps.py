@@ -197,7 +197,10 @@ def test_compute_at_makes_only_the_part_that_is_needed():
 def test_compute_root_undoes_compute_at():
     split = Split("C", "j", (8,))
     steps = (split, ComputeAt("P", "C", "j.0"), ComputeRoot("P"))
-    assert loops(CHAIN, *steps) == loops(CHAIN, split) == text("""
+    assert (
+        loops(CHAIN, *steps)
+        == loops(CHAIN, split)
+        == text("""
         allocate P: float32[16] packed
         for P.i in 16:
           P[P.i] = A[P.i] * 2.0
@@ -205,6 +208,7 @@ def test_compute_root_undoes_compute_at():
           for C.j.1 in 8:
             C[C.j.0 * 8 + C.j.1] = P[C.j.0 * 8 + C.j.1] + 1.0
         """)
+    )
 
 
 def test_inline_removes_the_stage():

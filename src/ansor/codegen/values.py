@@ -744,7 +744,8 @@ def _power(v: Values, a: Value, b: Value) -> Value:
         return v.maths("pow", a, b)
     zero, one = v.const(0, a.dtype, a.lanes), v.const(1, a.dtype, a.lanes)
     result, base = one, a
-    for bit in range(DTYPES[a.dtype].bits - 1):
+    signed = DTYPES[a.dtype].kind == "int"
+    for bit in range(DTYPES[a.dtype].bits - signed):
         place = v.const(1 << bit, a.dtype, a.lanes)
         used = v.plain("icmp ne", v.plain("and", b, place), zero, "bool")
         result = v.choose(used, v.plain("mul", result, base), result)

@@ -32,8 +32,11 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
+    # Of floats the rounded quotient, rounded down; NumPy's // corrects that rounding.
     with np.errstate(all="ignore"):
-        return np.floor_divide(a, b)
+        if np.asarray(a).dtype.kind in "biu":
+            return np.floor_divide(a, b)
+        return np.floor(np.true_divide(a, b))
 
 
 def _mod(a: Any, b: Any) -> Any:

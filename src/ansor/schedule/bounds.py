@@ -54,7 +54,17 @@ class Region:
 
 
 class Bounds:
-    """Extents and regions of one plan for n points. Derived on demand, then kept."""
+    """Extents and regions of one plan for n points. Derived on demand, then kept.
+
+    >>> import ansor
+    >>> from ansor.schedule import Knob, Sketch, Split
+    >>> A = ansor.placeholder((31,), name="A")
+    >>> B = ansor.compute((31,), lambda i: A[i] * 2.0, name="B")
+    >>> sketch = Sketch(ansor.Task(B)).then(Split("B", "i", (Knob("t", (4, 8, 12)),)))
+    >>> bounds = Bounds(sketch.plan, Points.of(sketch.knobs, [[4], [8], [12]]))
+    >>> bounds.extent("B", "i.0")
+    array([8, 4, 3])
+    """
 
     def __init__(self, plan: Plan, points: Points) -> None:
         self.plan = plan
@@ -113,7 +123,8 @@ class Bounds:
         split = self.split_of(self._nests[atom.stage], atom.node)
         assert split is not None
         inner = self.extent(atom.stage, split.parts[1])
-        return np.maximum(self.extent(atom.stage, atom.node) - inner + 1, 1)
+        starts: Column = self.extent(atom.stage, atom.node) - inner + 1
+        return np.maximum(starts, self._zero + 1)
 
     def atom_loops(self, atom: Atom) -> frozenset[tuple[str, str]]:
         """The loops that decide the value of an atom."""
@@ -145,8 +156,9 @@ class Bounds:
             if isinstance(relation, SplitRelation) and node in relation.parts:
                 return self._part_extent(nest, relation, relation.parts.index(node))
             if isinstance(relation, FuseRelation) and node == relation.fused:
-                extents = [self.extent(nest.name, part) for part in relation.parts]
-                return np.prod(extents, axis=0)
+                return self._product(
+                    [self.extent(nest.name, part) for part in relation.parts]
+                )
         if node in nest.sizes:
             return self.length(nest.sizes[node])
         for at, axis in enumerate(nest.stage.axes):
@@ -155,15 +167,20 @@ class Bounds:
         (extent,) = (a.extent for a in nest.stage.reduce_axes if a.name == node)
         return self.points.constant(extent)
 
+    @staticmethod
+    def _product(columns: list[Column]) -> Column:
+        total: Column = np.prod(columns, axis=0)
+        return total
+
     def _part_extent(self, nest: Nest, split: SplitRelation, at: int) -> Column:
         parent = self.extent(nest.name, split.parent)
         lengths = [self.length(length) for length in split.lengths]
-        block = np.prod(lengths, axis=0)
-        blocks = -(-parent // block)
+        blocks: Column = -(-parent // self._product(lengths))
         if at == 0:
             return blocks
         if split.tail == "equal":
-            return -(-parent // blocks)
+            evened: Column = -(-parent // blocks)
+            return evened
         if split.tail == "shift":
             return np.minimum(lengths[0], parent)
         return lengths[at - 1]

@@ -1,4 +1,4 @@
-"""Holes in a program, and the integers that fill them: one row of points per program."""
+"""Holes in a program, and the integers that fill them: one row per program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ Column: TypeAlias = npt.NDArray[np.int64]  # one entry per point
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A named hole in a step, with the values it may take."""
+    """A named hole in a step, with the values it may take.
+
+    Steps that share a name share the value.
+
+    >>> print(Knob("tile", (4, 8, 16)))
+    ?tile
+    """
 
     name: str
     candidates: tuple[int, ...]
@@ -41,7 +47,11 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """The extent of a loop of another stage, whatever the point makes of it."""
+    """The extent of a loop of another stage, whatever the point makes of it.
+
+    >>> print(Follow("C", "j.1"))
+    C.j.1
+    """
 
     stage: str
     loop: str
@@ -55,7 +65,12 @@ Length: TypeAlias = int | Knob | Follow
 
 @dataclass(frozen=True)
 class Points:
-    """The values of all knobs for n programs at once; a program is a batch of one."""
+    """The values of all knobs for n programs at once; a program is a batch of one.
+
+    >>> tile = Knob("tile", (4, 8))
+    >>> Points.of([tile], [[4], [8], [8]]).value(tile)
+    array([4, 8, 8])
+    """
 
     count: int = 1
     columns: Mapping[str, Column] = field(default_factory=dict)

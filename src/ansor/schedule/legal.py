@@ -145,7 +145,9 @@ def _nodes(nest: Nest) -> set[str]:
     """The axes of a nest, its loops, and what came between."""
     found = {axis.name for axis in (*nest.stage.axes, *nest.stage.reduce_axes)}
     for relation in nest.relations:
-        new = relation.parts if isinstance(relation, SplitRelation) else [relation.fused]
+        new = (
+            relation.parts if isinstance(relation, SplitRelation) else [relation.fused]
+        )
         found.update(new)
     return found
 

@@ -19,7 +19,9 @@ class Split:
         for i in 31:            for i.0 in 3:            # ceil(31 / 12)
             body(i)     ==>         for i.1 in 12:
                                         body(i.0*12 + i.1)   where i.0*12 + i.1 < 31
-        Split("C", "i", (12,))
+
+    >>> print(Split("C", "i", (12,)))
+    split C.i -> [12]
 
     A length is an integer, a `Knob`, or `Follow` (the extent of another stage's loop).
     `tail` says what happens where lengths do not divide: "peel" cuts the loop into a
@@ -52,7 +54,9 @@ class Split:
             raise ScheduleError(str(self), "no length given", "for example (8,)")
         if self.tail not in TAILS:
             known = ", ".join(TAILS)
-            raise ScheduleError(str(self), f"unknown tail {self.tail!r}", f"use {known}")
+            raise ScheduleError(
+                str(self), f"unknown tail {self.tail!r}", f"use {known}"
+            )
         if self.tail in ("equal", "shift"):
             self._check_moved_blocks(nest)
         if self.loop in nest.annotations:
@@ -114,7 +118,9 @@ class Fuse:
         for i in 4:
             for j in 8:      ==>    for i@j in 32:
                 body(i, j)              body(i@j // 8, i@j % 8)
-        Fuse("C", ("i", "j"))
+
+    >>> print(Fuse("C", ("i", "j")))
+    fuse C [i, j]
 
     Requires: at least two loops, adjacent, in this order, all spatial or all reduced.
     """
@@ -168,7 +174,9 @@ class Reorder:
     """Put the loops of a stage into this order, outermost first.
 
         for i: for j: for k: body    ==>    for k: for i: for j: body
-        Reorder("C", ("k", "i", "j"))
+
+    >>> print(Reorder("C", ("k", "i", "j")))
+    reorder C [k, i, j]
 
     Requires: every loop of the stage, once.
     """
@@ -201,7 +209,9 @@ class Annotate:
     """Say how a loop runs: parallel, vectorize, unroll, or bound to a GPU thread index.
 
         for j in 16: body    ==>    for j in 16: body   # vectorize
-        Annotate("C", "j", "vectorize")
+
+    >>> print(Annotate("C", "j", "vectorize"))
+    vectorize C.j
 
     Requires: no annotation yet; "parallel" only on a spatial loop at the root; one
     parallel and one vectorized loop in a stage.
@@ -215,7 +225,9 @@ class Annotate:
         nest, _ = find_loop(self, plan, self.stage, self.loop)
         if self.kind not in KINDS:
             known = ", ".join(KINDS)
-            raise ScheduleError(str(self), f"unknown kind {self.kind!r}", f"use {known}")
+            raise ScheduleError(
+                str(self), f"unknown kind {self.kind!r}", f"use {known}"
+            )
         if self.loop in nest.annotations:
             kind = nest.annotations[self.loop]
             raise ScheduleError(
@@ -269,7 +281,9 @@ class Prefetch:
         for k in 512:            for k in 512:
             … B[k, j] …   ==>        prefetch B[k + 8, j]
                                      … B[k, j] …
-        Prefetch("C", "k", "B", 8)
+
+    >>> print(Prefetch("C", "k", "B", 8))
+    prefetch B in C.k +8
 
     Requires: the stage reads the buffer; a positive distance.
     """
@@ -316,7 +330,7 @@ def check_tuple(what: str, field: str, value: object) -> None:
 
 
 def find_loop(step: object, plan: Plan, stage: str, loop: str) -> tuple[Nest, int]:
-    """The nest and the position of a loop; a ScheduleError that lists the loops else."""
+    """The nest and the position of a loop; an error that lists the loops else."""
     nest = plan.nest(stage, step)
     if loop not in nest.loops:
         raise ScheduleError(

@@ -91,6 +91,19 @@ class Program:
     """A sketch and one value per knob: everything that decides the code.
 
     `Program(Sketch(task, steps))` is a program given by explicit steps.
+
+    >>> import ansor
+    >>> from ansor.schedule import Program, Sketch, Split
+    >>> A = ansor.placeholder((31,), name="A")
+    >>> B = ansor.compute((31,), lambda i: A[i] * 2.0, name="B")
+    >>> program = Program(Sketch(ansor.Task(B), (Split("B", "i", (12,)),)))
+    >>> print(program.lower("double"))
+    def double(A: float32[31]) -> B: float32[31]:
+      for B.i.0 in 2:
+        for B.i.1 in 12:
+          B[B.i.0 * 12 + B.i.1] = A[B.i.0 * 12 + B.i.1] * 2.0
+      for B.i.1 in 7:
+        B[B.i.1 + 24] = A[B.i.1 + 24] * 2.0
     """
 
     sketch: Sketch

@@ -21,10 +21,13 @@ SCOPES = ("local", "packed", "shared")
 class ComputeAt:
     """Compute a stage inside a loop of its consumer, only the part needed there.
 
-        for i: P[i] = …                 for j.0:
-        for j.0: for j.1:        ==>        for i: P[j.0*8 + i] = …
-            C[…] = P[j.0*8 + j.1]           for j.1: C[…] = P[i]
-        ComputeAt("P", "C", "j.0")
+        for i in 16: P[i] = f(i)         for j.0 in 2:
+        for j.0 in 2:                        for i in 8: P[i] = f(j.0*8 + i)
+            for j.1 in 8:         ==>        for j.1 in 8:
+                C[…] = P[j.0*8 + j.1]            C[…] = P[j.1]
+
+    >>> print(ComputeAt("P", "C", "j.0"))
+    compute P at C.j.0
 
     Requires: all readers of the stage lie inside that loop; not an output.
     """
@@ -36,7 +39,9 @@ class ComputeAt:
     def apply(self, plan: Plan) -> Plan:
         nest = plan.nest(self.stage, self)
         find_loop(self, plan, self.consumer, self.loop)
-        hint = f"cache its writes, CacheWrite({self.stage!r}), and compute the cache there"
+        hint = (
+            f"cache its writes, CacheWrite({self.stage!r}), and compute the cache there"
+        )
         refuse_output(self, plan, nest, hint)
         if self.consumer not in {n.name for n in readers(plan, nest)}:
             names = (n.name for n in plan.consumers(nest.stage.buffers))
@@ -71,7 +76,9 @@ class ComputeRoot:
     """Compute a stage by itself, before its consumers. Undoes `ComputeAt`.
 
         for j.0: (P; C)    ==>    P; for j.0: C
-        ComputeRoot("P")
+
+    >>> print(ComputeRoot("P"))
+    compute P at root
     """
 
     stage: str
@@ -93,7 +100,9 @@ class Inline:
     """Put the expression of a stage into its consumers; the stage disappears.
 
         P[i] = f(A[i]); C[i] = P[i] + 1    ==>    C[i] = f(A[i]) + 1
-        Inline("P")
+
+    >>> print(Inline("P"))
+    inline P
 
     Requires: no reduction, not an output, loops untouched.
     """
@@ -130,7 +139,9 @@ class CacheRead:
     """Read a tensor through a copy of it, made by a new stage `<tensor>.<scope>`.
 
         C[…] = f(A[i])    ==>    A.local[i] = A[i]; C[…] = f(A.local[i])
-        CacheRead("A", "C", "local")
+
+    >>> print(CacheRead("A", "C", "local"))
+    cache-read A for C -> A.local
 
     Requires: the consumer reads the tensor. Scopes: local, packed, shared.
     """
@@ -176,7 +187,9 @@ class CacheWrite:
     """Compute a stage into a buffer of its own, `<stage>.<scope>`, and copy that out.
 
         C[i] = f(i)    ==>    C.local[i] = f(i); C[i] = C.local[i]
-        CacheWrite("C", "local")
+
+    >>> print(CacheWrite("C", "local"))
+    cache-write C -> C.local
 
     Requires: loops untouched, one output.
     """
@@ -220,10 +233,13 @@ class Pack:
         for k.0:
             for j.1: for k.1: for j.2:  B.packed[j.1, k.1, j.2] = B[…]
             for j.1: for k.1: for j.2:  … B.packed[j.1, k.1, j.2] …
-        Pack("B", "C", "k.0")
 
-    The new stage `B.packed` has one loop per dimension of its block, in block order,
-    named like the consumer's loops. Without a loop the whole tensor is packed at the
+    >>> print(Pack("B", "C", "k.0"))
+    pack B for C at k.0
+
+    The new stage `B.packed` has one loop per dimension of its block, in block order:
+    `d1` for axis 1 of the tensor, `d1.0`, `d1.1` where the consumer splits it there.
+    Without a loop the whole tensor is packed at the
     root; for a constant input that happens once, ahead of time (`LayoutRewrite`).
     Requires: the consumer reads the tensor with one affine index per dimension.
     """
@@ -251,7 +267,7 @@ class Pack:
             plan = ComputeAt(name, self.consumer, self.loop).apply(plan)
         order: list[tuple[int, str]] = []
         for axis, loops in zip(plan.nest(name).stage.axes, pieces, strict=True):
-            parts = (axis.name,)
+            parts: tuple[str, ...] = (axis.name,)
             if len(loops) > 1:
                 lengths = tuple(Follow(self.consumer, loop) for loop in loops[1:])
                 split = Split(name, axis.name, lengths)
@@ -268,7 +284,8 @@ class Pack:
         inner = consumer.loops
         if self.loop is not None:
             inner = inner[inner.index(self.loop) + 1 :]
-        accesses = {l.indices for l in consumer.reads() if l.buffer.name == source.name}
+        reads = (r for r in consumer.reads() if r.buffer.name == source.name)
+        accesses = {read.indices for read in reads}
         if len(accesses) != 1:
             raise ScheduleError(
                 str(self),
@@ -291,7 +308,9 @@ def LayoutRewrite(tensor: str, consumer: str) -> Pack:
     """Store a constant input in the consumer's loop order, once, ahead of time.
 
         … W[k, j] …    ==>    … W.packed[j.0, k.0, j.1, k.1, j.2] …
-        LayoutRewrite("W", "C")
+
+    >>> print(LayoutRewrite("W", "C"))
+    pack W for C ahead of time
 
     Requires: `placeholder(..., constant=True)`.
     """
@@ -305,9 +324,11 @@ class RFactor:
         for k.0: for k.1:              for k.1: for k.0:
             S += A[k.0*8 + k.1]   ==>      S.rf[k.1] += A[k.0*8 + k.1]
                                        for k.1: S += S.rf[k.1]
-        RFactor("S", "k.1")
 
-    Requires: the loop is a part of a split reduction axis; nothing else was changed.
+    >>> print(RFactor("S", "k.1"))
+    rfactor S.k.1 -> S.rf
+
+    Requires: the loop is a part of a split reduction axis; the stage is at the root.
     """
 
     stage: str
@@ -343,18 +364,22 @@ class RFactor:
             )
         refuse_twice(self, plan, f"{self.stage}.rf")
         is_part = any(
-            isinstance(r, SplitRelation) and self.loop in r.parts for r in nest.relations
+            isinstance(r, SplitRelation) and self.loop in r.parts
+            for r in nest.relations
         )
         if not is_part:
             raise ScheduleError(
-                str(self), f"loop {self.loop!r} is not part of a split", "split it first"
+                str(self),
+                f"loop {self.loop!r} is not part of a split",
+                "split it first",
             )
         name = f"{self.stage}.rf"
         out = stage.buffers[0]
         # The extent of the new dimension is known once lengths are; 1 stands for it.
         partial = Buffer(name, (*out.shape, 1), out.dtype)
-        space = tuple(l for l in nest.loops if not nest.is_reduce(l)) + (self.loop,)
-        rest = tuple(l for l in nest.loops if l not in space)
+        spatial = (loop for loop in nest.loops if not nest.is_reduce(loop))
+        space = (*spatial, self.loop)
+        rest = tuple(loop for loop in nest.loops if loop not in space)
         factored = replace(
             nest,
             stage=replace(stage, name=name, buffers=(partial,)),
@@ -441,7 +466,7 @@ def _loops_of(consumer: Nest, index: Expr, inner: tuple[str, ...]) -> tuple[str,
     """
     terms = linear(index).terms
     names = [atom.name for atom in terms if isinstance(atom, Var)]
-    touching = tuple(l for l in inner if consumer.axis_of(l) & set(names))
+    touching = tuple(loop for loop in inner if consumer.axis_of(loop) & set(names))
     if isinstance(index, Const) or not touching:
         return ()
     plain = isinstance(index, Var) and all(
@@ -453,7 +478,7 @@ def _loops_of(consumer: Nest, index: Expr, inner: tuple[str, ...]) -> tuple[str,
     if not plain:
         return touching[-1:]
     nodes = _leaves(consumer, names[0])
-    inside = tuple(l for l in nodes if l in inner)
+    inside = tuple(node for node in nodes if node in inner)
     # Only a suffix of the digits is a mixed-radix number of its own.
     return inside if inside == nodes[len(nodes) - len(inside) :] else touching[-1:]
 
@@ -461,5 +486,5 @@ def _loops_of(consumer: Nest, index: Expr, inner: tuple[str, ...]) -> tuple[str,
 def _leaves(nest: Nest, node: str) -> tuple[str, ...]:
     for relation in nest.relations:
         if isinstance(relation, SplitRelation) and relation.parent == node:
-            return tuple(l for part in relation.parts for l in _leaves(nest, part))
+            return tuple(x for part in relation.parts for x in _leaves(nest, part))
     return (node,)

@@ -43,7 +43,7 @@ def _reduced(x: Vec) -> tuple[Vec, Vec]:
     c = _EXP[x.type.element]
     k, power = round_to_power(x, _HALF_LOG2E)
     r = k.fma(-c.ln4[1], k.fma(-c.ln4[0], x))
-    return (r * r).fma(short_polynomial(r, c.tail), r) + 1.0, power
+    return (r * r).fma(short_polynomial(r, c.tail), r + 1.0), power
 
 
 def sigmoid(x: Vec) -> Vec:

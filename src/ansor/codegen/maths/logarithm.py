@@ -11,12 +11,23 @@ _LOWEST_M = {"float": 0x3F2AAAAB, "double": 0x3FE6A09E667F3BCD}  # 2/3, sqrt(1/2
 
 
 def log(x: Vec) -> Vec:
+    if x.type.element == "float":
+        return _log32(x)
     k, m = split(x)
     f = m - 1.0
-    single = x.type.element == "float"
-    high, low = table.LN2_32 if single else table.LN2_64
-    correction = k.fma(low, _below32(f) if single else _below64(f))
-    return _with_limits(x, k.fma(high, f + correction))
+    high, low = table.LN2_64
+    return _with_limits(x, k.fma(high, f + k.fma(low, _below64(f))))
+
+
+def _log32(x: Vec) -> Vec:
+    tiny = x.lt(2.0**-126)
+    bits = tiny.where(x * 2.0**23, x).bits()
+    shift = (bits - 0x3F2AAAAB) & ~0x7FFFFF
+    f = (bits - shift).as_float() - 1.0
+    k = (shift - tiny.where(shift.like(23 << 23), 0)).to_float()
+    k = x.lt(math.inf).where(k, x)
+    r = k.fma(0.6931471805599453 * 2.0**-23, (f * f).fma(short_polynomial(f, table.LOG32[:8]), f))
+    return x.gt(0.0).where(r, x.eq(0.0).where(x.like(-math.inf), x.like(math.nan)))
 
 
 def log2(x: Vec) -> Vec:

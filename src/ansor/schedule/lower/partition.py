@@ -48,16 +48,40 @@ def _visit(stmt: Stmt, ranges: dict[str, tuple[int, int]]) -> Stmt:
 
 
 def _loop(loop: For, ranges: dict[str, tuple[int, int]]) -> Stmt:
-    cuts = _cuts(loop, ranges)
-    ends = [*cuts, loop.extent]
-    if not cuts or len(ends) > MAX_PIECES:
-        inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
+    cuts = _cuts(loop, loop.body, ranges)
+    inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
+    if len(cuts) >= MAX_PIECES:
         body = _visit(loop.body, inner)
-        return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
-    pieces = list(zip([0, *cuts], ends, strict=True))
+    elif cuts and not _is_branching(loop, ranges):
+        pieces = _pieces(loop, cuts)
+        return seq(*(_piece(loop, start, end, ranges) for start, end in pieces))
+    else:
+        body = _specialised(loop, loop.body, inner)
+    return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+
+
+def _pieces(loop: For, cuts: list[int]) -> list[tuple[int, int]]:
+    return list(zip([0, *cuts], [*cuts, loop.extent], strict=True))
+
+
+def _is_branching(loop: For, ranges: Ranges) -> bool:
+    """True if the body should branch, rather than the loop be cut.
+
+    So it is for parallel loops, and where only a part of the body has conditions (a
+    stage computed there, say): cutting the loop would copy the rest of it, too.
+    """
     if loop.kind in ("parallel", "thread"):
-        return _specialised(loop, pieces, ranges)
-    return seq(*(_piece(loop, start, end, ranges) for start, end in pieces))
+        return True
+    body = loop.body
+    while isinstance(body, Allocate):
+        body = body.body
+    if loop.kind != "serial" or not isinstance(body, Seq):
+        return False
+    return any(_is_nest(s) and not _cuts(loop, s, ranges) for s in body.stmts)
+
+
+def _is_nest(stmt: Stmt) -> bool:
+    return any(isinstance(child, For) for child in statements(stmt))
 
 
 def _piece(loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
@@ -76,27 +100,36 @@ def _piece(loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
     return For(loop.var, end - start, body, loop.kind, loop.reduce, loop.thread)
 
 
-def _specialised(loop: For, pieces: list[tuple[int, int]], ranges: Ranges) -> Stmt:
-    """One loop whose body branches on where it is."""
-    body: Stmt | None = None
-    for start, end in reversed(pieces):
+def _specialised(loop: For, stmt: Stmt, ranges: dict[str, tuple[int, int]]) -> Stmt:
+    """A part of the body of a loop, branching on where the loop is."""
+    cuts = _cuts(loop, stmt, ranges)
+    if not cuts:
+        return _visit(stmt, ranges)
+    if isinstance(stmt, Allocate):
+        return Allocate(stmt.buffer, _specialised(loop, stmt.body, ranges))
+    if isinstance(stmt, Seq) and not all(_cuts(loop, s, ranges) for s in stmt.stmts):
+        return seq(*(_specialised(loop, s, ranges) for s in stmt.stmts))
+    result: Stmt | None = None
+    for start, end in reversed(_pieces(loop, cuts)):
         inner = {**ranges, loop.var.name: (start, end - 1)}
-        case = _visit(simplify_stmt(loop.body, inner), inner)
+        if end - start == 1:
+            case = substitute_stmt(stmt, {loop.var.name: Const(start)})
+        else:
+            case = stmt
+        case = _visit(simplify_stmt(case, inner), inner)
         here = Binary("lt", loop.var, Const(end))
-        body = case if body is None else If(here, case, body)
-    assert body is not None
-    return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+        result = case if result is None else If(here, case, result)
+    assert result is not None
+    return result
 
 
-def _cuts(loop: For, ranges: Ranges) -> list[int]:
-    """The iterations at which some condition becomes decided or undecided."""
+def _cuts(loop: For, stmt: Stmt, ranges: Ranges) -> list[int]:
+    """The iterations at which some condition in `stmt` changes its state."""
     inner = {
-        s.var.name: (0, s.extent - 1)
-        for s in statements(loop.body)
-        if isinstance(s, For)
+        s.var.name: (0, s.extent - 1) for s in statements(stmt) if isinstance(s, For)
     }
     cuts: set[int] = set()
-    for condition in dict.fromkeys(_conditions(loop.body)):
+    for condition in dict.fromkeys(_conditions(stmt)):
         cuts |= _condition_cuts(condition, loop, inner, ranges)
     return sorted(cut for cut in cuts if 0 < cut < loop.extent)
 

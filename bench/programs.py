@@ -34,13 +34,31 @@ class Tile:
     unroll: int = 1
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A register tile, and how much of the operands a block in cache holds."""
+
+    tile: Tile
+    depth: int  # of the reduction
+    width: int  # columns
+    pack_rows: bool = True  # copy rows of A next to each other, too
+
+
 # Accumulators, a row of the vector operand and an element of the other fill the
 # registers: 32 of them on AArch64 and AVX-512, 16 on AVX2 and SSE. AArch64 multiplies
-# by single lanes, so four steps of a convolution share the loads of its scalars.
-TILES = {
-    "matmul": {128: Tile(8, 12), 256: Tile(6, 16), 512: Tile(8, 48)},
-    "conv2d": {128: Tile(7, 12, 4), 256: Tile(6, 16), 512: Tile(14, 32)},
+# by single lanes, so four steps of a reduction share the loads of its scalars.
+MATMUL = {
+    128: Blocks(Tile(8, 12), depth=2048, width=1032),
+    256: Blocks(Tile(6, 16), depth=256, width=512),
+    512: Blocks(Tile(6, 64, 4), depth=512, width=512, pack_rows=False),
 }
+FEW_ROWS = {
+    128: Blocks(Tile(8, 12, 4), depth=96, width=1008),
+    256: Blocks(Tile(6, 16, 4), depth=96, width=1008),
+    512: Blocks(Tile(8, 48, 4), depth=192, width=1008),
+}
+CONV = {128: Tile(7, 12, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
+VECTOR_ROWS = {128: 4, 256: 4, 512: 8}
 
 
 def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) -> Task:
@@ -51,47 +69,48 @@ def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) 
     return Task(c, target)
 
 
-def matmul(task: Task, depth: int = 2048, panels: int = 86) -> Program:
-    """Blocks of B and rows of A packed in loop order around a register tile.
-
-    With few rows a panel of B is packed right before its use; with many, a whole
-    block of B is, and each group of rows of A.
-    """
-    tile = TILES["matmul"][task.target.vector_bits]
+def matmul(task: Task) -> Program:
+    """Blocks of B (and rows of A) packed in loop order around a register tile."""
     m, n = task.dag.outputs[0].shape
     k = task.dag.inputs[0].shape[1]
-    cores = task.target.cores
-    width = -(-n // tile.columns)  # panels in all
-    blocks = -(-width // panels) if cores == 1 else cores
-    few = m <= 8 * tile.rows
+    cores, bits = task.target.cores, task.target.vector_bits
+    few = m <= 8 * MATMUL[bits].tile.rows
+    blocks = FEW_ROWS[bits] if few else MATMUL[bits]
+    tile = blocks.tile
+    panels = -(-n // tile.columns)
+    parts = max(cores, -(-n // blocks.width))  # blocks of columns
+    depth = -(-k // -(-k // blocks.depth))
+    reduction = (-(-depth // tile.unroll), tile.unroll) if tile.unroll > 1 else (depth,)
+    inner = ("k.1", "k.2") if tile.unroll > 1 else ("k.1",)
     order = ("j.1", "i.1") if few else ("i.1", "j.1")
     steps: list[Step] = [
         Split("C", "i", (-(-m // tile.rows) if few else 1, tile.rows)),
-        Split("C", "j", (-(-width // blocks), tile.columns)),
-        Split("C", "k", (-(-k // -(-k // depth)),)),
-        Reorder("C", ("j.0", "k.0", "i.0", *order, "k.1", "i.2", "j.2")),
-        *pack_b(task, "j.1" if few else "k.0"),
-        Pack("A", "C", "i.0"),
-        Annotate("A.packed", "d0.1", "unroll"),
-        Annotate("C", "i.2", "unroll"),
-        Annotate("C", "j.2", "vectorize"),
+        Split("C", "j", (-(-panels // parts), tile.columns)),
+        Split("C", "k", reduction),
+        Reorder("C", ("j.0", "k.0", "i.0", *order, *inner, "i.2", "j.2")),
     ]
+    if "B" in task.dag.constants:
+        steps += [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
+    else:  # rows of B are read in one go, and spread over the panels
+        depths = ("d0.0", "d0.1") if tile.unroll > 1 else ("d0",)
+        steps += [
+            Pack("B", "C", "k.0"),
+            Reorder("B.packed", (*depths, "d1.0", "d1.1")),
+            Annotate("B.packed", "d1.1", "vectorize"),
+        ]
+    if blocks.pack_rows:
+        steps += [Pack("A", "C", "i.0"), Annotate("A.packed", "d0.1", "unroll")]
+    steps += [Annotate("C", name, "unroll") for name in (*inner[1:], "i.2")]
+    steps += [Annotate("C", "j.2", "vectorize")]
     if cores > 1:
         steps += [Annotate("C", "j.0", "parallel")]
     return Program(Sketch(task, tuple(steps)))
 
 
-def pack_b(task: Task, loop: str) -> list[Step]:
-    """Lay B out in loop order: ahead of time if it is constant, else at a loop."""
-    if "B" in task.dag.constants:
-        return [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
-    vector = "d1" if loop == "j.1" else "d1.1"
-    return [Pack("B", "C", loop), Annotate("B.packed", vector, "vectorize")]
-
-
-def vector_matrix(task: Task, depth: int = 4, width: int = 2) -> Program:
-    """One row: B is read once, `depth` of its rows side by side."""
+def vector_matrix(task: Task, width: int = 2) -> Program:
+    """One row: B is read once, a few of its rows side by side."""
     lanes = task.target.lanes("float32")
+    depth = VECTOR_ROWS[task.target.vector_bits]
     steps: tuple[Step, ...] = (
         Split("C", "k", (depth,)),
         Split("C", "j", (width * lanes,)),
@@ -114,9 +133,9 @@ def conv2d_task(
     return Task(ops.conv2d(x, w, padding=padding, layout="NHWC", name="O"), target)
 
 
-def conv2d(task: Task, lines: int = 4) -> Program:
+def conv2d(task: Task, lines: int = 7) -> Program:
     """Pixels of a line by output channels in registers; weights packed ahead."""
-    tile = TILES["conv2d"][task.target.vector_bits]
+    tile = CONV[task.target.vector_bits]
     steps: list[Step] = [
         Split("O", "y", (lines,)),
         Split("O", "x", (tile.rows,)),

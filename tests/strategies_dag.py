@@ -25,6 +25,8 @@ from strategies_values import (
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 31)
 POINTS = 3000  # iterations of one stage
 DTYPE_NAMES = tuple(DTYPES)
+LARGEST_TERM = 60.0
+LARGEST_PRODUCT = 1200.0
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Index:
-    """An index, its bounds, and the condition under which it may be used."""
+    """An index, its greatest value, and the condition under which it may be used."""
 
     value: Value | int
-    high: int
+    high: int  # only for indices into a new input
     guard: Value | None = None
 
 
@@ -75,16 +77,15 @@ class Maker:
         name = f"s{len(self.stages)}"
         shape = self.shape(POINTS if not reduces else POINTS // 4)
         names = ["i", "j", "l", "m"][: len(shape)]
-        made: list[Known] = []
+        formulas: list[Formula] = []
 
         def body(*axes: Value) -> Value:
             spatial = [Axis(v, e) for v, e in zip(axes, shape, strict=True)]
-            formula = self.reduction(spatial) if reduces else self.plain(spatial)
-            made.append(Known(tensor=None, low=formula.low, high=formula.high))  # type: ignore[arg-type]
-            return formula.value
+            formulas.append(self.reduction(spatial) if reduces else self.plain(spatial))
+            return formulas[0].value
 
         tensor = ansor.compute(shape, body, name=name, axes=names)
-        self.stages.append(Known(tensor, made[0].low, made[0].high))
+        self.stages.append(Known(tensor, formulas[0].low, formulas[0].high))
 
     def shape(self, most: int) -> tuple[int, ...]:
         shape: tuple[int, ...] = ()
@@ -160,17 +161,16 @@ class Maker:
 
     def read(self, known: Known, axes: list[Axis]) -> Formula:
         extents = known.tensor.shape
-        indices = [self.index(axes, extent) for extent in extents]
-        if self.r.random() < 0.5 and [a.extent for a in axes[: len(extents)]] == [
-            *extents
-        ]:
-            indices = [Index(a.value, a.extent - 1) for a in axes[: len(extents)]]
-        return _load(self.r, known, indices)
+        first = axes[: len(extents)]
+        if tuple(a.extent for a in first) == extents and self.r.random() < 0.5:
+            return _load(known, [Index(a.value, a.extent - 1) for a in first])
+        return _load(known, [self.index(axes, extent) for extent in extents])
 
     def fresh_input(self, axes: list[Axis]) -> Formula:
         """A new input, as large as its indices need."""
         chosen = [a for a in axes if self.r.random() < 0.8][:4]
-        self.r.shuffle(chosen) if self.r.random() < 0.3 else None
+        if self.r.random() < 0.3:
+            self.r.shuffle(chosen)
         indices: list[Index] = []
         for axis in chosen:
             index = self.affine(axis, axes) if self.r.random() < 0.35 else None
@@ -180,7 +180,7 @@ class Maker:
             shape = (*shape, index.high + 1 + (self.r.random() < 0.15))
         if prod(shape) > 20 * POINTS:
             return self.fresh_input(axes)
-        return _load(self.r, self.new_input(shape), indices)
+        return _load(self.new_input(shape), indices)
 
     def new_input(self, shape: tuple[int, ...]) -> Known:
         dtype = self.r.choice((*DTYPE_NAMES, "float32", "float32"))
@@ -264,19 +264,14 @@ class Maker:
         return Index(known.tensor[tuple(i.value for i in indices)], 0)
 
     def indexes(self, known: Known, extent: int) -> bool:
-        dtype = known.tensor.dtype
-        is_integer = dtype in INTS
-        return is_integer and known.low >= 0 and known.high < extent
+        inside = known.low >= 0 and known.high < extent
+        return known.tensor.dtype in INTS and inside
 
     def positions(self, count: int, extent: int) -> Known:
         name, dtype = f"x{len(self.inputs)}", self.r.choice(INTS)
         tensor = ansor.placeholder((count,), dtype, name=name)
         self.inputs.append(Known(tensor, 0, extent - 1))
         return self.inputs[-1]
-
-
-LARGEST_TERM = 60.0
-LARGEST_PRODUCT = 1200.0
 
 
 def _before(kind: str, x: Formula, many: int) -> Formula:
@@ -288,7 +283,7 @@ def _before(kind: str, x: Formula, many: int) -> Formula:
     return x
 
 
-def _load(r: Random, known: Known, indices: list[Index]) -> Formula:
+def _load(known: Known, indices: list[Index]) -> Formula:
     value = known.tensor[tuple(index.value for index in indices)]
     guards = [index.guard for index in indices if index.guard is not None]
     if not guards:
@@ -311,17 +306,11 @@ def _bounds(r: Random, dtype: str) -> tuple[float, float]:
     return r.choice((small, small, (0, 2), (least, greatest)))
 
 
-def arrays(outputs: Maker, names: tuple[str, ...], seed: int) -> list[np.ndarray]:
-    """Values for the inputs called `names`."""
-    rng = np.random.default_rng(seed)
-    by_name = {known.tensor.name: known for known in outputs.inputs}
-    return [_values(by_name[name], rng) for name in names]
-
-
-def _values(known: Known, rng: np.random.Generator) -> np.ndarray:
+def values(known: Known, rng: np.random.Generator) -> np.ndarray:
+    """An array for an input; floats are eighths, which every type holds exactly."""
     dtype, shape = known.tensor.dtype, known.tensor.shape
     if dtype in FLOATS:
         steps = rng.integers(int(known.low * 8), int(known.high * 8) + 1, shape)
         return np.asarray(steps / 8).astype(DTYPES[dtype].numpy)
-    values = rng.integers(int(known.low), int(known.high), shape, endpoint=True)
-    return np.asarray(values).astype(DTYPES[dtype].numpy)
+    whole = rng.integers(int(known.low), int(known.high), shape, endpoint=True)
+    return np.asarray(whole).astype(DTYPES[dtype].numpy)

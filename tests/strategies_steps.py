@@ -106,8 +106,8 @@ class Stepper:
         nest = self.nest()
         kind = self.r.choice(("parallel", "vectorize", "vectorize", "unroll"))
         if nest.loops:
-            last = nest.loops[-1] if self.r.random() < 0.5 else self.r.choice(nest.loops)
-            loop = nest.loops[0] if kind == "parallel" else last
+            loop = self.r.choice((nest.loops[-1], self.r.choice(nest.loops)))
+            loop = nest.loops[0] if kind == "parallel" else loop
             self.annotated(nest, loop, kind)
 
     def annotated(self, nest: Nest, loop: str, kind: str) -> None:
@@ -238,6 +238,7 @@ DRAWS: tuple[Callable[[Stepper], None], ...] = (
     Stepper.layout,
     *(Stepper.rfactor,) * 2,
     Stepper.prefetch,
+    Stepper.follow,
     *(Stepper.tile,) * 4,
 )
 

@@ -2,8 +2,8 @@
 
     python tools/fit_maths.py > src/ansor/codegen/maths/coefficients.py
 
-Needs mpmath. Deterministic: a Remez exchange in 60 digits finds the polynomial
-of least `weight(x) * |polynomial(x) - f(x)|`.
+Needs mpmath. Deterministic: a Remez exchange in 60 digits finds the polynomial, or
+the quotient of two, of least `weight(x) * |polynomial(x) - f(x)|`.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from mpmath import (
     mpf,
     pi,
     sin,
+    tanh,
 )
 
 mp.dps = 60
@@ -43,6 +44,7 @@ class Fit:
     high: float
     degree: int
     bits: int = 64  # width of the float the coefficients are rounded to
+    below: int = 0  # degree of the denominator, which is 1 at 0
 
 
 def value(coefficients: list[mpf], x: mpf) -> mpf:
@@ -52,26 +54,44 @@ def value(coefficients: list[mpf], x: mpf) -> mpf:
     return result
 
 
-def remez(fit: Fit, rounds: int = 20) -> tuple[list[mpf], mpf]:
+@dataclass(frozen=True)
+class Found:
     """Coefficients, lowest power first, and the largest weighted error."""
-    low, high, count = mpf(fit.low), mpf(fit.high), fit.degree + 2
+
+    top: list[mpf]
+    below: list[mpf]
+    error: mpf
+
+
+def remez(fit: Fit, rounds: int = 20) -> Found:
+    low, high = mpf(fit.low), mpf(fit.high)
+    count = fit.degree + fit.below + 2
     grid = [(low + high - (high - low) * cos(pi * (i + 0.5) / GRID)) / 2
             for i in range(GRID)]  # fmt: skip
     exact = [fit.f(x) for x in grid]
     weights = [abs(fit.weight(x)) for x in grid]
     nodes = [round(i * (GRID - 1) / (count - 1)) for i in range(count)]
-    best: tuple[list[mpf], mpf] = ([], inf)
+    scales = [mpf(1)] * GRID  # the denominator of the round before
+    best = Found([], [], inf)
     for _ in range(rounds):
-        rows = [[*(grid[n] ** k for k in range(count - 1)), (-1) ** i / weights[n]]
+        rows = [equation(fit, grid[n], exact[n], (-1) ** i * scales[n] / weights[n])
                 for i, n in enumerate(nodes)]  # fmt: skip
-        found = list(lu_solve(matrix(rows), matrix([exact[n] for n in nodes])))[:-1]
-        errors = [w * (value(found, x) - f)
-                  for x, f, w in zip(grid, exact, weights, strict=True)]  # fmt: skip
+        found = list(lu_solve(matrix(rows), matrix([exact[n] for n in nodes])))
+        top, below = found[: fit.degree + 1], [mpf(1), *found[fit.degree + 1 : -1]]
+        scales = [value(below, x) for x in grid]
+        errors = [w * (value(top, x) / q - f)
+                  for x, f, w, q in zip(grid, exact, weights, scales, strict=True)]  # fmt: skip
         worst = max(abs(e) for e in errors)
-        if worst < best[1]:
-            best = (found, worst)
+        if worst < best.error:
+            best = Found(top, below, worst)
         nodes = exchange(errors, count) or nodes
     return best
+
+
+def equation(fit: Fit, x: mpf, exact: mpf, error: mpf) -> list[mpf]:
+    """top(x) - exact * (below(x) - 1) + error = exact, linear in the unknowns."""
+    top = [x**k for k in range(fit.degree + 1)]
+    return [*top, *(-exact * x**k for k in range(1, fit.below + 1)), error]
 
 
 def exchange(errors: list[mpf], count: int) -> list[int]:
@@ -141,6 +161,16 @@ def erf_weight(x: mpf) -> mpf:
     return whole(x) * erfc(x) / erf(whole(x))
 
 
+def slope(f: Real) -> Real:
+    """f(x) / x as a function of x^2, for odd f."""
+    return lambda z: f(whole(z) ** 0.5) / whole(z) ** 0.5
+
+
+def inverse(f: Real) -> Real:
+    """The weight that makes errors relative."""
+    return lambda x: 1 / f(x)
+
+
 def square(x: mpf) -> mpf:
     return whole(x) ** 2
 
@@ -170,20 +200,22 @@ ROOT = float(2**0.5)
 ATANH_END = float(((ROOT - 1) / (ROOT + 1)) ** 2) * 1.0001
 QUARTER = float(pi / 4) ** 2 * 1.001
 
+ERF, TANH = slope(erf), slope(tanh)
+
 FITS = (
     # |r| <= ln 2 in exp, half of it in expm1: see exponential.py
     Fit("EXP32", expm1_tail, exp_weight, -0.6935, 0.694, 5, bits=32),
     Fit("EXP64", expm1_tail, exp_weight, -0.6935, 0.694, 11),
-    Fit("EXPM1_32", expm1_tail, whole, -0.348, 0.3481, 4, bits=32),
     Fit("EXPM1_64", expm1_tail, whole, -0.348, 0.3481, 9),
-    Fit("LOG32", log1p_tail, log_weight, -0.3334, 0.3335, 8, bits=32),
-    Fit("LOG2_32", log2_tail, log2_weight, -0.3334, 0.3335, 9, bits=32),
+    Fit("LOG32", log1p_tail, log_weight, -0.3334, 0.3335, 7, bits=32),
+    Fit("LOG2_32", log2_tail, log2_weight, -0.3334, 0.3335, 8, bits=32),
     Fit("ATANH64", lambda z: 2 * atanh_series(z, 1), whole, 0, ATANH_END, 6),
     Fit("SIN32", sin_tail, whole, 0, QUARTER, 2, bits=32),
     Fit("SIN64", sin_tail, whole, 0, QUARTER, 5),
     Fit("COS32", cos_tail, square, 0, QUARTER, 2, bits=32),
     Fit("COS64", cos_tail, square, 0, QUARTER, 5),
-    Fit("ERF32", erfc_tail, erf_weight, 0, 4, 8, bits=32),
+    Fit("ERF32", ERF, inverse(ERF), 0, 3.95**2, 5, bits=32, below=5),
+    Fit("TANH32", TANH, inverse(TANH), 0, 9.02**2, 4, bits=32, below=4),
     Fit("ERF64", erfc_tail, erf_weight, 0, 6, 23),
     Fit("POW32_LOG2", lambda z: 2 / LN2 * atanh_series(z, 0), one, 0, ATANH_END, 5),
     Fit("POW32_EXP2", lambda x: mpf(2) ** x, one, -0.5001, 0.5, 7),
@@ -226,9 +258,11 @@ def main() -> None:
     for name, number, bits, parts, width in SPLITS:
         print(written(name, split(number, bits, parts), width), end="")
     for fit in FITS:
-        coefficients, error = remez(fit)
-        print(f"# weighted error 2**{float(log(error) / LN2):.1f}")
-        print(written(fit.name, coefficients, fit.bits), end="")
+        found = remez(fit)
+        print(f"# weighted error 2**{float(log(found.error) / LN2):.1f}")
+        print(written(fit.name, found.top, fit.bits), end="")
+        if fit.below:
+            print(written(f"{fit.name}_BELOW", found.below, fit.bits), end="")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.formats import format_of, round_to_power
-from ansor.codegen.text import Vec, short_polynomial
+from ansor.codegen.text import Vec, paired_polynomial, polynomial
 
 
 class _Constants(NamedTuple):
@@ -25,6 +25,7 @@ _EXP = {
 }
 _HALF_LOG2E = 0.7213475204444817
 _LN2 = 0.6931471805599453
+_TANH_IS_1 = 9.02  # the quotient is exactly 1 there, and nowhere more
 
 
 def exp(x: Vec) -> Vec:
@@ -43,7 +44,7 @@ def _reduced(x: Vec) -> tuple[Vec, Vec]:
     c = _EXP[x.type.element]
     k, power = round_to_power(x, _HALF_LOG2E)
     r = k.fma(-c.ln4[1], k.fma(-c.ln4[0], x))
-    return (r * r).fma(short_polynomial(r, c.tail), r + 1.0), power
+    return (r * r).fma(paired_polynomial(r, c.tail), r + 1.0), power
 
 
 def sigmoid(x: Vec) -> Vec:
@@ -56,21 +57,33 @@ def sigmoid(x: Vec) -> Vec:
 
 
 def expm1_within(x: Vec) -> Vec:
-    """exp(x) - 1 = (2^k - 1) + 2^k * (exp(r) - 1), accurate near 0.
+    """exp(x) - 1 = (2^k - 1) + 2^k * (exp(r) - 1), accurate near 0; of doubles.
 
     Requires 2^k to be a normal number. One product takes k * ln 2 away: callers
     damp the relative error that a large |x| keeps from it.
     """
-    tail = table.EXPM1_32 if x.type.element == "float" else table.EXPM1_64
     k, power = round_to_power(x, 2.0 * _HALF_LOG2E)
     r = k.fma(-_LN2, x)
-    fraction = (r * r).fma(short_polynomial(r, tail), r)
+    fraction = (r * r).fma(paired_polynomial(r, table.EXPM1_64), r)
     return power.fma(fraction, power - 1.0)
 
 
 def tanh(x: Vec) -> Vec:
-    """e / (e + 2) with e = exp(2 |x|) - 1."""
-    largest = 10.0 if x.type.element == "float" else 20.0  # tanh rounds to 1
-    a = x.abs().at_most(largest)
+    """In float64 e / (e + 2) with e = exp(2 |x|) - 1."""
+    if x.type.element == "float":
+        return odd_quotient(x, _TANH_IS_1, table.TANH32, table.TANH32_BELOW)
+    a = x.abs().at_most(20.0)  # tanh rounds to 1
     e = expm1_within(a + a)
     return (e / (e + 2.0)).copysign(x)
+
+
+def odd_quotient(
+    x: Vec, limit: float, top: tuple[float, ...], below: tuple[float, ...]
+) -> Vec:
+    """x * top(x^2) / below(x^2), of x cut to [-limit, limit].
+
+    No coefficient is negative, so that nothing cancels.
+    """
+    a = x.at_most(limit).at_least(-limit)
+    z = a * a
+    return (a * polynomial(z, top)) / polynomial(z, below)

@@ -4,40 +4,47 @@ import math
 
 from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.formats import format_of
-from ansor.codegen.text import Vec, polynomial, short_polynomial
+from ansor.codegen.text import Vec, polynomial
 
 LOG2E = 1.4426950408889634
+_LN2 = 0.6931471805599453
 _LOWEST_M = {"float": 0x3F2AAAAB, "double": 0x3FE6A09E667F3BCD}  # 2/3, sqrt(1/2)
 
 
 def log(x: Vec) -> Vec:
     if x.type.element == "float":
-        return _log32(x)
+        k, f = _split32(x)
+        near = k.fma(_LN2 * 2.0**-23, f)  # float32's ln 2 is right to 29 bits
+        return _above_zero(x, (f * f).fma(polynomial(f, table.LOG32), near))
     k, m = split(x)
     f = m - 1.0
     high, low = table.LN2_64
     return _with_limits(x, k.fma(high, f + k.fma(low, _below64(f))))
 
 
-def _log32(x: Vec) -> Vec:
-    tiny = x.lt(2.0**-126)
-    bits = tiny.where(x * 2.0**23, x).bits()
-    shift = (bits - 0x3F2AAAAB) & ~0x7FFFFF
-    f = (bits - shift).as_float() - 1.0
-    k = (shift - tiny.where(shift.like(23 << 23), 0)).to_float()
-    k = x.lt(math.inf).where(k, x)
-    r = k.fma(0.6931471805599453 * 2.0**-23, (f * f).fma(short_polynomial(f, table.LOG32[:8]), f))
-    return x.gt(0.0).where(r, x.eq(0.0).where(x.like(-math.inf), x.like(math.nan)))
-
-
 def log2(x: Vec) -> Vec:
+    if x.type.element == "float":
+        k, f = _split32(x)
+        near = k.fma(2.0**-23, f)
+        return _above_zero(x, f.fma(polynomial(f, table.LOG2_32), near))
     k, m = split(x)
     f = m - 1.0
-    if x.type.element == "float":
-        rest = f * short_polynomial(f, table.LOG2_32)
-    else:
-        rest = _below64(f).fma(LOG2E, f * (LOG2E - 1.0))
+    rest = _below64(f).fma(LOG2E, f * (LOG2E - 1.0))
     return _with_limits(x, k + (f + rest))
+
+
+def _split32(x: Vec) -> tuple[Vec, Vec]:
+    """2^23 * k and m - 1 with x = 2^k * m and m from 2/3; k is x at infinity and NaN.
+
+    The exponent is converted where it stands, without a shift.
+    """
+    form = format_of(x)
+    tiny = x.lt(form.smallest_normal)
+    bits = tiny.where(x * 2.0**form.mantissa, x).bits()
+    shift = (bits - _LOWEST_M["float"]) & ~((1 << form.mantissa) - 1)
+    scaling = tiny.where(shift.like(form.mantissa << form.mantissa), 0)
+    k = x.lt(math.inf).where((shift - scaling).to_float(), x)
+    return k, (bits - shift).as_float() - 1.0
 
 
 def split(x: Vec) -> tuple[Vec, Vec]:
@@ -68,11 +75,6 @@ def _power_bits(mantissa: int, bias: int) -> int:
     return (bias + mantissa) << mantissa
 
 
-def _below32(f: Vec) -> Vec:
-    """log(1 + f) - f"""
-    return f * f * short_polynomial(f, table.LOG32)
-
-
 def _below64(f: Vec) -> Vec:
     """log(1 + f) - f, through s = f / (2 + f) and log(1 + f) = 2 atanh(s)."""
     s = f / (f + 2.0)
@@ -84,6 +86,11 @@ def _below64(f: Vec) -> Vec:
 
 def _with_limits(x: Vec, result: Vec) -> Vec:
     """-inf at zero, NaN below, x itself at infinity."""
-    outside = x.eq(0.0).where(x.like(-math.inf), x.like(math.nan))
-    finite = x.eq(math.inf).where(x, result)
-    return x.gt(0.0).where(finite, outside)
+    return _above_zero(x, x.eq(math.inf).where(x, result))
+
+
+def _above_zero(x: Vec, result: Vec) -> Vec:
+    """`result` above zero, -inf at zero, else NaN (of ones, so that one `or` does)."""
+    bits = x.like(-math.inf).bits()
+    other = x.ne(0.0).where(bits.like(-1), bits).as_float()
+    return x.gt(0.0).where(result, other)

@@ -1,6 +1,6 @@
 """The speed of code from explicit programs, beside torch, in interleaved rounds.
 
-    python bench/kernels.py            everything; writes bench/results/kernels-<cpu>.json
+    python bench/kernels.py            all of it; writes bench/results/
     python bench/kernels.py conv       only kernels whose name contains "conv"
 
 One-thread kernels run in a process that is confined to one CPU from its start, since
@@ -120,7 +120,11 @@ def one_thread(target: Target) -> Iterator[Case]:
     task = programs.matmul_task(1, 4096, 4096, target)
     program = programs.vector_matrix(task)
     yield Case("matmul 1x4096x4096", 1.0, task, program, matmul_peers)
-    layers = (("R50a", 56, 64, 64, 3), ("R50b", 14, 256, 256, 3), ("R50c", 14, 1024, 256, 1))
+    layers = (
+        ("R50a", 56, 64, 64, 3),
+        ("R50b", 14, 256, 256, 3),
+        ("R50c", 14, 1024, 256, 1),
+    )
     for name, size, inputs, outputs, kernel in layers:
         padding = kernel // 2
         task = programs.conv2d_task(size, inputs, outputs, kernel, padding, target)
@@ -137,7 +141,9 @@ def one_thread(target: Target) -> Iterator[Case]:
 def two_threads(target: Target) -> Iterator[Case]:
     for n in (1024, 2039):
         task = programs.matmul_task(n, n, n, target)
-        yield Case(f"matmul {n}x{n}x{n}", 0.95, task, programs.matmul(task), matmul_peers)
+        yield Case(
+            f"matmul {n}x{n}x{n}", 0.95, task, programs.matmul(task), matmul_peers
+        )
 
 
 def measure(case: Case, peak: float) -> Row:

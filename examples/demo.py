@@ -23,7 +23,9 @@ def matmul(n: int, target: ansor.Target) -> ansor.Task:
     A = ansor.placeholder((n, n), name="A")
     B = ansor.placeholder((n, n), name="B")
     k = ansor.reduce_axis(n, name="k")
-    C = ansor.compute((n, n), lambda i, j: ansor.sum(A[i, k] * B[k, j], axis=k), name="C")
+    C = ansor.compute(
+        (n, n), lambda i, j: ansor.sum(A[i, k] * B[k, j], axis=k), name="C"
+    )
     return ansor.Task(C, target)
 
 
@@ -96,7 +98,8 @@ def main() -> None:
         runs["torch"] = lambda: ta @ tb
     print(f"{runtime.threads()} threads, best of interleaved rounds:")
     for name, seconds in race(runs).items():
-        print(f"  {name:<6} {seconds * 1e3:8.2f} ms {task.flops / seconds / 1e9:8.1f} GFLOP/s")
+        speed = task.flops / seconds / 1e9
+        print(f"  {name:<6} {seconds * 1e3:8.2f} ms {speed:8.1f} GFLOP/s")
 
 
 if __name__ == "__main__":

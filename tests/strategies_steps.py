@@ -55,16 +55,16 @@ class Stepper:
 
     def take(self, step: Step, value: int | None = None) -> bool:
         """Add a step if it is legal and its loops stay small."""
-        try:
-            plan = Sketch(self.task, (*self.steps, step)).plan
-        except ScheduleError:
-            return False
         point = self.point if value is None else (*self.point, value)
         steps = (*self.steps, step)
-        if not _is_small(plan, _bounds(plan, steps, point)):
+        try:
+            plan = Sketch(self.task, steps).plan
+            is_small = _is_small(plan, _bounds(plan, steps, point))
+        except ScheduleError:
             return False
-        self.plan, self.steps, self.point = plan, steps, point
-        return True
+        if is_small:
+            self.plan, self.steps, self.point = plan, steps, point
+        return is_small
 
     # -- single steps ------------------------------------------------------------
 

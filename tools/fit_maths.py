@@ -30,6 +30,7 @@ from mpmath import (
 
 mp.dps = 60
 GRID = 400  # points per fit on which the error is searched
+SCALES = 1000  # factors that are tried on a quotient
 Real = Callable[[mpf], mpf]
 
 
@@ -86,6 +87,33 @@ def remez(fit: Fit, rounds: int = 20) -> Found:
             best = Found(top, below, worst)
         nodes = exchange(errors, count) or nodes
     return best
+
+
+def scaled(fit: Fit, found: Found) -> Found:
+    """Both polynomials times the factor that rounding the coefficients harms least.
+
+    Rounding is worst where the quotient is nearly constant, at the high end.
+    """
+    if not fit.below:
+        return found
+    points = [mpf(fit.high) * (i + 1) / 16 for i in range(16)]
+    goals = [value(found.top, x) / value(found.below, x) for x in points]
+
+    def harm(factor: mpf) -> mpf:
+        top = [rounded(factor * c, fit.bits) for c in found.top]
+        below = [rounded(factor * c, fit.bits) for c in found.below]
+        return max(abs(value(top, x) / value(below, x) / goal - 1)
+                   for x, goal in zip(points, goals, strict=True))  # fmt: skip
+
+    factor = min((1 + mpf(i) / SCALES for i in range(SCALES)), key=harm)
+    return Found(
+        [factor * c for c in found.top], [factor * c for c in found.below], found.error
+    )
+
+
+def rounded(number: mpf, bits: int) -> float:
+    kind = np.float32 if bits == 32 else np.float64
+    return float(kind(mp.nstr(number, 40)))
 
 
 def equation(fit: Fit, x: mpf, exact: mpf, error: mpf) -> list[mpf]:
@@ -247,8 +275,7 @@ def split(number: mpf, bits: int, parts: int) -> list[mpf]:
 
 
 def written(name: str, coefficients: list[mpf], bits: int) -> str:
-    kind = np.float32 if bits == 32 else np.float64
-    numbers = [float(kind(str(mp.nstr(c, 40)))) for c in coefficients]
+    numbers = [rounded(c, bits) for c in coefficients]
     lines = "".join(f"    {number!r},\n" for number in numbers)
     return f"{name} = (\n{lines})\n"
 
@@ -258,7 +285,7 @@ def main() -> None:
     for name, number, bits, parts, width in SPLITS:
         print(written(name, split(number, bits, parts), width), end="")
     for fit in FITS:
-        found = remez(fit)
+        found = scaled(fit, remez(fit))
         print(f"# weighted error 2**{float(log(found.error) / LN2):.1f}")
         print(written(fit.name, found.top, fit.bits), end="")
         if fit.below:

@@ -1,4 +1,4 @@
-"""What a caller can act on: every error says what was asked, why not, and what to do."""
+"""What a caller can act on: what was asked, why not, and what to do."""
 
 
 class AnsorError(Exception):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ansor
-from ansor.codegen import asm, engine, values
+from ansor.codegen import asm, engine, module, operators
 from ansor.codegen.emit import emit
 from ansor.codegen.kernel import make_kernel
 from ansor.codegen.maths import FUNCTIONS_WITH_DEFINITIONS
@@ -35,14 +35,14 @@ UNARY = ("neg", "abs", "sqrt", "floor", "ceil", "round", "isnan")
 
 
 def test_the_tables_cover_every_operator():
-    assert set(values.BINARY) == set(ops.BINARY)
-    assert set(values.TYPES) == set(DTYPES)
+    assert set(operators.BINARY) == set(ops.BINARY)
+    assert set(module.TYPES) == set(DTYPES)
 
 
 def test_the_tables_cover_every_function():
     maths = FUNCTIONS_WITH_DEFINITIONS - {"pow"}  # a binary operator, too
-    assert set(values.CALLS) | maths == set(ops.FUNCTIONS)
-    assert not set(values.CALLS) & maths
+    assert set(operators.CALLS) | maths == set(ops.FUNCTIONS)
+    assert not set(operators.CALLS) & maths
 
 
 # -- every operator on every type ----------------------------------------------------

@@ -68,7 +68,7 @@ def test_dtype_and_lanes(expr: Expr, dtype: str, lanes: int) -> None:
         (Cast(x, "float32"), "float32(x)"),
         (Call("exp", (Load(A, (x, y)),)), "exp(A[x, y])"),
         (Load(A, (x, Ramp(y, 1, 4)), 3), "A[x, y +: 4]:3"),
-        (Ramp(Binary("mul", x, one), 2, 8), "(x * 1) +: 8 by 2"),
+        (Ramp(Binary("mul", x, one), 2, 8), "x * 1 +: 8 by 2"),
         (Broadcast(half, 8), "x8(0.5)"),
         (Lanes("add", Broadcast(half, 8), 5), "lanes_add(x8(0.5):5)"),
     ],

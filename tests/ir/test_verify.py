@@ -247,7 +247,7 @@ def test_constant_index_outside() -> None:
 def test_affine_index_surely_outside() -> None:
     index = Binary("add", Binary("mul", x, Const(2)), Const(9))
     assert refusal(For(x, 3, store(index))) == (
-        "'out[(x * 2) + 9] = 0.5' in 'f': index (x * 2) + 9, in 9 … 13, of 'out' is "
+        "'out[x * 2 + 9] = 0.5' in 'f': index x * 2 + 9, in 9 … 13, of 'out' is "
         "outside axis 0, 0 … 7"
     )
 

@@ -118,6 +118,19 @@ def test_partial_results_that_get_no_element_are_initialised(reducer: str):
 
 
 @pytest.mark.llvm
+def test_the_last_of_equal_blocks_may_start_later():
+    A = ansor.placeholder((31,), name="A")
+    C = ansor.compute((31,), lambda i: A[i] + 1.0, name="C")
+    agree(
+        C,
+        Split("C", "i", (16,), "equal"),
+        Reorder("C", ("i.1", "i.0")),
+        CacheRead("A", "C"),
+        ComputeAt("A.local", "C", "i.1"),
+    )
+
+
+@pytest.mark.llvm
 def test_copies_of_a_parallel_loop_have_names_of_their_own():
     A = ansor.placeholder((4, 9), name="A")
     C = ansor.compute((4, 9), lambda i, j: A[i, j] + 1.0, name="C")
@@ -187,6 +200,14 @@ def test_bools_that_are_in_doubt_are_compared():
         (8,), lambda i: (ansor.exp(A[i]) < 2.0) == (ansor.sin(A[i]) < 0.5), name="C"
     )
     agree(C)
+
+
+@pytest.mark.llvm
+def test_a_small_integer_sum_of_rank_0_wraps_around():
+    A = ansor.placeholder((9,), "int8", name="A")
+    k = ansor.reduce_axis(9, name="k")
+    S = ansor.compute((), lambda: ansor.sum(A[k] * A[k], axis=k), name="S")
+    agree(S, inputs=[np.full(9, 9, np.int8)])
 
 
 def test_a_prefetch_of_what_the_loop_itself_computes_is_refused():

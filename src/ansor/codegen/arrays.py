@@ -100,7 +100,9 @@ def write(value: object, parameter: Parameter) -> View:
         view, read_only = read(value, parameter), not value.flags.writeable
     elif isinstance(value, (bool, int, float, np.generic)):
         raise ArgumentError(
-            parameter.what, f"{type(value).__name__} cannot be written to", "pass an array"
+            parameter.what,
+            f"{type(value).__name__} cannot be written to",
+            "pass an array",
         )
     else:
         view, read_only = _read_dlpack(value, parameter)

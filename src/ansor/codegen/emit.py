@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ansor.codegen.maths import declarations, definition
-from ansor.codegen.values import Module, Place, Slots, Values, element_bytes
+from ansor.codegen.module import Module, Place, element_bytes
+from ansor.codegen.values import Slots, Values
 from ansor.errors import CodegenError
 from ansor.ir.affine import Linear, linear
 from ansor.ir.expr import Buffer, Expr, Load, Ramp, Var
@@ -40,9 +41,7 @@ def _finish(module: Module, target: Target) -> str:
             dict.fromkeys(declarations(name, dtype, lanes, target.has_fma))
         )
         tables = target.arch == "aarch64"
-        module.functions.append(
-            definition(name, dtype, lanes, target.has_fma, tables)
-        )
+        module.functions.append(definition(name, dtype, lanes, target.has_fma, tables))
     attributes = ["nounwind", '"no-trapping-math"="true"']
     if target.vector_bits >= 512:
         attributes += [f'"prefer-vector-width"="{target.vector_bits}"',
@@ -60,7 +59,7 @@ def _finish(module: Module, target: Target) -> str:
 class Frame:
     """The body of a function or loop; `head` runs first, each time."""
 
-    head: list[str]
+    head: list[object]
     variables: set[str]
     pointers: dict[tuple[object, ...], str] = field(default_factory=dict)
     indices: dict[Expr, str] = field(default_factory=dict)
@@ -114,7 +113,7 @@ class _Emitter(Values):
         self.module.functions.append("\n".join(lines))
 
     def open_frame(self, names: set[str]) -> None:
-        head: list[str] = []
+        head: list[object] = []
         self.frames.append(Frame(head, names))
         self.lines.append(head)
 
@@ -154,7 +153,8 @@ class _Emitter(Values):
         self.start_block(label)
         latch = self.fresh("latch")
         self.lines.append(
-            f"  {variable} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch[1:]} ]"
+            f"  {variable} = phi i64 [ {begin}, %{before} ], "
+            f"[ {following}, %{latch[1:]} ]"
         )
         self.variables[loop.var.name] = variable
         self.ranges[loop.var.name] = (0, loop.extent - 1)
@@ -222,7 +222,9 @@ class _Emitter(Values):
         pointer = self.pointer(stmt.buffer, self.flat(stmt.buffer, stmt.indices)[0])
         self.module.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         write = int(stmt.write)
-        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {write}, i32 3, i32 1)")
+        self.line(
+            f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {write}, i32 3, i32 1)"
+        )
 
     # -- parallel loops ----------------------------------------------------------
 
@@ -314,8 +316,8 @@ class _Emitter(Values):
                 )
                 frame.pointers[key] = name
             pointer = frame.pointers[key]
-        offset = self.offset(loaded, self.lines) if loaded else None
-        return self.step(pointer, element, offset, form.const)
+        rest = self.offset(loaded, self.lines) if loaded else None
+        return self.step(pointer, element, rest, form.const)
 
     def step(self, pointer: str, element: str, offset: str | None, const: int) -> str:
         for amount in (offset, const or None):
@@ -332,7 +334,10 @@ class _Emitter(Values):
         return pointer
 
     def offset(
-        self, terms: list[tuple[Expr, int]], lines: list[object], frame: Frame | None = None
+        self,
+        terms: list[tuple[Expr, int]],
+        lines: list[object],
+        frame: Frame | None = None,
     ) -> str:
         """The sum of some terms, as instructions appended to `lines`."""
         total = ""

@@ -97,7 +97,9 @@ class Body:
         if row not in self.tabled:
             self.tabled[row] = self.table_bytes
             self.table_bytes += type_.lanes * BITS[type_.element] // 8
-        place = f"getelementptr inbounds (i8, ptr @{self.table}, i64 {self.tabled[row]})"
+        place = (
+            f"getelementptr inbounds (i8, ptr @{self.table}, i64 {self.tabled[row]})"
+        )
         align = BITS[type_.element] // 8
         return self.emit(type_, f"load {type_}, ptr {place}, align {align}")
 

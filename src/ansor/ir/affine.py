@@ -79,21 +79,20 @@ def linear(expr: Expr) -> Linear:
 
 def _collect(expr: Expr, scale: int, terms: dict[Expr, int]) -> int:
     """Add scale*expr to `terms`; the constant part is returned. This is a hot path."""
-    kind = type(expr)
-    if kind is Const and expr.dtype == INDEX:
-        return scale * int(expr.value)  # type: ignore[union-attr]
-    if kind is Binary:
-        op, a, b = expr.op, expr.a, expr.b  # type: ignore[union-attr]
+    if isinstance(expr, Const) and expr.dtype == INDEX:
+        return scale * int(expr.value)
+    if isinstance(expr, Binary):
+        op, a, b = expr.op, expr.a, expr.b
         if op == "add":
             return _collect(a, scale, terms) + _collect(b, scale, terms)
         if op == "sub":
             return _collect(a, scale, terms) + _collect(b, -scale, terms)
-        if op == "mul" and type(b) is Const:
+        if op == "mul" and isinstance(b, Const):
             return _collect(a, scale * int(b.value), terms)
-        if op == "mul" and type(a) is Const:
+        if op == "mul" and isinstance(a, Const):
             return _collect(b, scale * int(a.value), terms)
-    elif kind is Call and expr.function == "neg":  # type: ignore[union-attr]
-        return _collect(expr.args[0], -scale, terms)  # type: ignore[union-attr]
+    elif isinstance(expr, Call) and expr.function == "neg":
+        return _collect(expr.args[0], -scale, terms)
     terms[expr] = terms.get(expr, 0) + scale
     return 0
 
@@ -152,6 +151,6 @@ def _binary_interval(op: str, a: Range, b: Range) -> Range:
     if op == "floordiv" and b[0] == b[1] > 0:
         return a[0] // b[0], a[1] // b[0]
     if op == "mod" and b[0] == b[1] > 0:
-        inside = 0 <= a[0] and a[1] < b[0]
+        inside = a[0] >= 0 and a[1] < b[0]
         return a if inside else (0, b[0] - 1)
     return UNBOUNDED

@@ -1,7 +1,7 @@
 """Scalar and vector expressions: frozen values, checked on construction.
 
     expr  = Var | Const | Binary | Call | Select | Cast | Load
-          | Ramp | Broadcast | Lanes                       (vectors, after vectorisation)
+          | Ramp | Broadcast | Lanes                  (vectors, after vectorisation)
 
 Every expression has a `dtype` and a number of `lanes` (1 for a scalar). Operands of
 one operator have the same dtype and lanes; nothing is converted silently. Integers
@@ -24,8 +24,8 @@ class Buffer:
     """A dense row-major array that loads and stores refer to.
 
     Scopes: "global" is an argument of the function, "packed" a heap block, "local" a
-    small block near the core, "register" is meant to live in registers, "shared" belongs
-    to a GPU thread block.
+    small block near the core, "register" is meant to live in registers, "shared"
+    belongs to a GPU thread block.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A loop variable. Two variables of one function with the same name are the same."""
+    """A loop variable. Two of one function with the same name are the same."""
 
     name: str
     dtype: str = INDEX

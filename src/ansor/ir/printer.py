@@ -10,7 +10,8 @@ def print_function(function: Function) -> str:
     """The text of a function; `str(function)`."""
     inputs = len(function.parameters) - function.outputs
     names = [str(p).removesuffix(" global") for p in function.parameters]
-    head = f"def {function.name}({', '.join(names[:inputs])}) -> {', '.join(names[inputs:])}:"
+    taken, given = ", ".join(names[:inputs]), ", ".join(names[inputs:])
+    head = f"def {function.name}({taken}) -> {given}:"
     return "\n".join([head, *(f"  {line}" for line in lines(function.body))])
 
 
@@ -23,7 +24,9 @@ def lines(stmt: Stmt) -> Iterator[str]:
     match stmt:
         case For():
             kind = "" if stmt.kind == "serial" else f"  # {stmt.thread or stmt.kind}"
-            reduce = "" if not stmt.reduce else ("  # reduce" if not kind else ", reduce")
+            reduce = (
+                "" if not stmt.reduce else ("  # reduce" if not kind else ", reduce")
+            )
             yield f"for {stmt.var} in {stmt.extent}:{kind}{reduce}"
             yield from _indented(stmt.body)
         case Store():

@@ -218,5 +218,3 @@ def _visit_if(
     if is_empty(body) and (rest is None or is_empty(rest)):
         return Seq(())
     return If(condition, body, rest)
-
-

@@ -3,7 +3,8 @@
     stmt     = For | Store | If | Seq | Allocate | Prefetch
     function = Function(name, parameters, body)
 
-Loops run from 0 to a constant extent; shapes are static, so tails are loops of their own.
+Loops run from 0 to a constant extent; shapes are static, so tails are loops of their
+own.
 """
 
 from __future__ import annotations

@@ -122,8 +122,11 @@ class Bounds:
             return self.extent(atom.stage, atom.node)
         split = self.split_of(self._nests[atom.stage], atom.node)
         assert split is not None
-        inner = self.extent(atom.stage, split.parts[1])
-        starts: Column = self.extent(atom.stage, atom.node) - inner + 1
+        total = self.extent(atom.stage, atom.node)
+        last = self.extent(atom.stage, split.parts[1])
+        if split.tail == "equal":  # the last block may be shorter by one
+            last = total // self.extent(atom.stage, split.parts[0])
+        starts: Column = total - last + 1
         return np.maximum(starts, self._zero + 1)
 
     def atom_loops(self, atom: Atom) -> frozenset[tuple[str, str]]:

@@ -161,7 +161,7 @@ class _Output:
 
     def write(self, block: Block, part: Approx) -> None:
         at = block.slices(self.rank)
-        self.value[at] = part.value
+        self.value[at] = np.asarray(part.value).astype(self.value.dtype)
         if part.error is not None:
             if self.error is None:
                 self.error = np.zeros(self.value.shape)

@@ -8,7 +8,7 @@ from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.exponential import expm1_within, odd_quotient
 from ansor.codegen.text import Vec, paired_polynomial
 
-_ERF_IS_1 = 3.925  # the quotient is exactly 1 there, and nowhere more
+_ERF_IS_1 = 4.1
 
 
 def erf(x: Vec) -> Vec:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.formats import format_of, round_to_power
-from ansor.codegen.text import Vec, paired_polynomial, polynomial
+from ansor.codegen.text import Vec, paired_polynomial
 
 
 class _Constants(NamedTuple):
@@ -25,7 +25,7 @@ _EXP = {
 }
 _HALF_LOG2E = 0.7213475204444817
 _LN2 = 0.6931471805599453
-_TANH_IS_1 = 9.02  # the quotient is exactly 1 there, and nowhere more
+_TANH_IS_1 = 9.2
 
 
 def exp(x: Vec) -> Vec:
@@ -82,8 +82,10 @@ def odd_quotient(
 ) -> Vec:
     """x * top(x^2) / below(x^2), of x cut to [-limit, limit].
 
-    No coefficient is negative, so that nothing cancels.
+    No coefficient is negative, so that nothing cancels. Near its limit the quotient
+    may be rounded to more than 1, and is at the limit itself: it is cut to 1.
     """
     a = x.at_most(limit).at_least(-limit)
     z = a * a
-    return (a * polynomial(z, top)) / polynomial(z, below)
+    quotient = (a * paired_polynomial(z, top)) / paired_polynomial(z, below)
+    return quotient.at_most(1.0).at_least(-1.0)

@@ -44,7 +44,9 @@ class _Hoist:
                 moved[expr] = Buffer(name, (), expr.dtype, "register")
                 self.count += 1
         body = self.visit(_replaced(loop.body, moved) if moved else loop.body)
-        result: Stmt = For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+        result: Stmt = For(
+            loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread
+        )
         for expr, buffer in moved.items():
             result = seq(Store(buffer, (), expr), result)
         for buffer in moved.values():

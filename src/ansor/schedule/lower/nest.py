@@ -100,8 +100,10 @@ class _Builder:
                 start = self.loop(nest, nest.loops[at], start)
         return self.loops(nest, 0, seq(start, body), stop=first)
 
-    def loops(self, nest: Nest, start: int, body: Stmt, stop: int | None = None) -> Stmt:
-        """`body` inside the loops from `start` to `stop`, with what is attached there."""
+    def loops(
+        self, nest: Nest, start: int, body: Stmt, stop: int | None = None
+    ) -> Stmt:
+        """`body` inside the loops from `start` to `stop`, with what is attached."""
         stop = len(nest.loops) if stop is None else stop
         for loop in reversed(nest.loops[start:stop]):
             body = self.attached(nest, loop, body)

@@ -14,6 +14,7 @@ are separated from its interior.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from ansor.ir.affine import Ranges, linear
 from ansor.ir.dtypes import INDEX
@@ -143,16 +144,18 @@ def _conditions(stmt: Stmt) -> Iterator[Binary]:
             for node in walk(expr):
                 if isinstance(node, Select):
                     yield from _comparisons(node.condition)
-                elif isinstance(node, Binary) and node.op in ("min", "max"):
-                    if node.dtype == INDEX:
-                        yield Binary("lt", node.a, node.b)
+                elif _is_index(node, ("min", "max")):
+                    yield Binary("lt", node.a, node.b)
 
 
 def _comparisons(condition: Expr) -> Iterator[Binary]:
     for node in walk(condition):
-        if isinstance(node, Binary) and node.op in ("lt", "le"):
-            if node.a.dtype == INDEX:
-                yield node
+        if _is_index(node, ("lt", "le")):
+            yield node
+
+
+def _is_index(node: Expr, ops: tuple[str, ...]) -> TypeGuard[Binary]:
+    return isinstance(node, Binary) and node.op in ops and node.a.dtype == INDEX
 
 
 def _condition_cuts(

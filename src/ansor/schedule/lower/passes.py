@@ -36,7 +36,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("vectorize", lambda stmt, target: _vectorize(stmt, target)),
     ("unroll", lambda stmt, target: unroll(stmt)),
 )
-VERIFIED = "simplify"  # the pass after which every program is verified; tests verify all
+VERIFIED = (
+    "simplify"  # the pass after which every program is verified; tests verify all
+)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ def _visit(stmt: Stmt, values: dict[str, int]) -> Stmt:
     match stmt:
         case For(kind="unroll") if _size(stmt) <= MAX_STATEMENTS:
             name = stmt.var.name
-            copies = (_visit(stmt.body, {**values, name: n}) for n in range(stmt.extent))
+            copies = (
+                _visit(stmt.body, {**values, name: n}) for n in range(stmt.extent)
+            )
             return seq(*copies)
         case For(kind="unroll"):
             return _visit(replace(stmt, kind="serial"), values)

@@ -188,11 +188,12 @@ class _Vector:
         """True if lanes may write the same element, or read what another wrote."""
         if not any(linear(i).terms.get(self.var) for i in store.indices):
             return True
-        for node in walk(store.value):
-            if isinstance(node, Load) and node.buffer == store.buffer:
-                if node.indices != store.indices:
-                    return True
-        return False
+        return any(
+            isinstance(node, Load)
+            and node.buffer == store.buffer
+            and node.indices != store.indices
+            for node in walk(store.value)
+        )
 
     def combine(self, store: Store) -> Stmt:
         """A store to one element: a reduction over the lanes, or the same value."""

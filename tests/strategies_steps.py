@@ -49,7 +49,7 @@ class Stepper:
         self.plan = Plan.of(self.task.dag)
 
     def program(self) -> Program:
-        for _ in range(self.r.choice((0, 1, 2, 3, 4, 6, 8, 10))):
+        for _ in range(self.r.choice((1, 2, 3, 4, 6, 8, 10, 0))):
             self.r.choice(DRAWS)(self)
         return Program(Sketch(self.task, self.steps), self.point)
 
@@ -134,7 +134,9 @@ class Stepper:
         self.take(ComputeRoot(self.nest().name))
 
     def inline(self) -> None:
-        self.take(Inline(self.nest().name))
+        plain = [nest for nest in self.plan if nest.stage.reducer is None]
+        if plain:
+            self.take(Inline(self.r.choice(plain).name))
 
     def tensor_of(self, nest: Nest) -> str | None:
         names = sorted({load.buffer.name for load in nest.reads()})
@@ -151,7 +153,10 @@ class Stepper:
                     self.take(ComputeAt(step.copy, nest.name, loop))
 
     def cache_write(self) -> None:
-        nest, scope = self.nest(), self.r.choice(("local", "packed"))
+        untouched = [nest for nest in self.plan if nest.is_fresh]
+        if not untouched:
+            return
+        nest, scope = self.r.choice(untouched), self.r.choice(("local", "packed"))
         if self.take(CacheWrite(nest.name, scope)) and self.r.random() < 0.6:
             loop = self.loop(self.plan.nest(nest.name))
             if loop is not None:
@@ -231,7 +236,7 @@ DRAWS: tuple[Callable[[Stepper], None], ...] = (
     *(Stepper.annotate,) * 5,
     *(Stepper.compute_at,) * 5,
     Stepper.compute_root,
-    *(Stepper.inline,) * 2,
+    *(Stepper.inline,) * 4,
     *(Stepper.cache_read,) * 2,
     *(Stepper.cache_write,) * 2,
     *(Stepper.pack,) * 2,

@@ -12,6 +12,7 @@ from oracle import check
 from strategies import make_case
 
 many = settings(max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
+SEEDS = 300  # Hypothesis prefers small cases; these are of any size, but do not shrink
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,12 @@ def _same_threads() -> Iterator[None]:
 @given(st.randoms(use_true_random=False))
 def test_reference_interpreter_and_kernel_agree(random: Random) -> None:
     check(make_case(random))
+
+
+@pytest.mark.llvm
+def test_reference_interpreter_and_kernel_agree_on_larger_cases() -> None:
+    for seed in range(SEEDS):
+        check(make_case(Random(-1 - seed)), f"seed {-1 - seed}")
 
 
 @pytest.mark.llvm

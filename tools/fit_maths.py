@@ -25,12 +25,11 @@ from mpmath import (
     mpf,
     pi,
     sin,
-    tanh,
 )
 
 mp.dps = 60
 GRID = 400  # points per fit on which the error is searched
-SCALES = 1000  # factors that are tried on a quotient
+FACTORS = 1000  # that are tried on a quotient
 Real = Callable[[mpf], mpf]
 
 
@@ -45,7 +44,7 @@ class Fit:
     high: float
     degree: int
     bits: int = 64  # width of the float the coefficients are rounded to
-    below: int = 0  # degree of the denominator, which is 1 at 0
+    below: int = 0  # degree of the denominator; written is its rest over 2 * top
 
 
 def value(coefficients: list[mpf], x: mpf) -> mpf:
@@ -89,26 +88,23 @@ def remez(fit: Fit, rounds: int = 20) -> Found:
     return best
 
 
-def scaled(fit: Fit, found: Found) -> Found:
-    """Both polynomials times the factor that rounding the coefficients harms least.
-
-    Rounding is worst where the quotient is nearly constant, at the high end.
-    """
-    if not fit.below:
-        return found
+def written_quotient(fit: Fit, found: Found) -> str:
+    """Scaled by the factor for which rounding the coefficients harms least."""
     points = [mpf(fit.high) * (i + 1) / 16 for i in range(16)]
     goals = [value(found.top, x) / value(found.below, x) for x in points]
 
+    def parts(factor: mpf) -> tuple[list[mpf], list[mpf]]:
+        top = [mpf(rounded(factor * c, fit.bits)) for c in found.top]
+        rest = [factor * b - 2 * t for b, t in zip(found.below, top, strict=True)]
+        return top, [mpf(rounded(c, fit.bits)) for c in rest]
+
     def harm(factor: mpf) -> mpf:
-        top = [rounded(factor * c, fit.bits) for c in found.top]
-        below = [rounded(factor * c, fit.bits) for c in found.below]
-        return max(abs(value(top, x) / value(below, x) / goal - 1)
+        top, rest = parts(factor)
+        return max(abs(value(top, x) / (2 * value(top, x) + value(rest, x)) / goal - 1)
                    for x, goal in zip(points, goals, strict=True))  # fmt: skip
 
-    factor = min((1 + mpf(i) / SCALES for i in range(SCALES)), key=harm)
-    return Found(
-        [factor * c for c in found.top], [factor * c for c in found.below], found.error
-    )
+    top, rest = parts(min((1 + mpf(i) / FACTORS for i in range(FACTORS)), key=harm))
+    return written(fit.name, top, fit.bits) + written(f"{fit.name}_REST", rest, fit.bits)
 
 
 def rounded(number: mpf, bits: int) -> float:
@@ -189,14 +185,14 @@ def erf_weight(x: mpf) -> mpf:
     return whole(x) * erfc(x) / erf(whole(x))
 
 
-def slope(f: Real) -> Real:
-    """f(x) / x as a function of x^2, for odd f."""
-    return lambda z: f(whole(z) ** 0.5) / whole(z) ** 0.5
+def erf_slope(z: mpf) -> mpf:
+    """erf(x) / x, z = x^2"""
+    x = whole(z) ** 0.5
+    return erf(x) / x
 
 
-def inverse(f: Real) -> Real:
-    """The weight that makes errors relative."""
-    return lambda x: 1 / f(x)
+def erf_slope_weight(z: mpf) -> mpf:
+    return 1 / erf_slope(z)
 
 
 def square(x: mpf) -> mpf:
@@ -228,12 +224,11 @@ ROOT = float(2**0.5)
 ATANH_END = float(((ROOT - 1) / (ROOT + 1)) ** 2) * 1.0001
 QUARTER = float(pi / 4) ** 2 * 1.001
 
-ERF, TANH = slope(erf), slope(tanh)
-
 FITS = (
     # |r| <= ln 2 in exp, half of it in expm1: see exponential.py
     Fit("EXP32", expm1_tail, exp_weight, -0.6935, 0.694, 5, bits=32),
     Fit("EXP64", expm1_tail, exp_weight, -0.6935, 0.694, 11),
+    Fit("EXPM1_32", expm1_tail, whole, -0.348, 0.3481, 4, bits=32),
     Fit("EXPM1_64", expm1_tail, whole, -0.348, 0.3481, 9),
     Fit("LOG32", log1p_tail, log_weight, -0.3334, 0.3335, 7, bits=32),
     Fit("LOG2_32", log2_tail, log2_weight, -0.3334, 0.3335, 8, bits=32),
@@ -242,8 +237,7 @@ FITS = (
     Fit("SIN64", sin_tail, whole, 0, QUARTER, 5),
     Fit("COS32", cos_tail, square, 0, QUARTER, 2, bits=32),
     Fit("COS64", cos_tail, square, 0, QUARTER, 5),
-    Fit("ERF32", ERF, inverse(ERF), 0, 3.95**2, 5, bits=32, below=5),
-    Fit("TANH32", TANH, inverse(TANH), 0, 9.02**2, 4, bits=32, below=4),
+    Fit("ERF32", erf_slope, erf_slope_weight, 0, 3.95**2, 5, bits=32, below=5),
     Fit("ERF64", erfc_tail, erf_weight, 0, 6, 23),
     Fit("POW32_LOG2", lambda z: 2 / LN2 * atanh_series(z, 0), one, 0, ATANH_END, 5),
     Fit("POW32_EXP2", lambda x: mpf(2) ** x, one, -0.5001, 0.5, 7),
@@ -285,11 +279,12 @@ def main() -> None:
     for name, number, bits, parts, width in SPLITS:
         print(written(name, split(number, bits, parts), width), end="")
     for fit in FITS:
-        found = scaled(fit, remez(fit))
+        found = remez(fit)
         print(f"# weighted error 2**{float(log(found.error) / LN2):.1f}")
-        print(written(fit.name, found.top, fit.bits), end="")
         if fit.below:
-            print(written(f"{fit.name}_BELOW", found.below, fit.bits), end="")
+            print(written_quotient(fit, found), end="")
+        else:
+            print(written(fit.name, found.top, fit.bits), end="")
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from ansor.codegen.maths import declarations, definition
-from ansor.codegen.module import Module, Place, element_bytes
+from ansor.codegen.module import Module, element_bytes
+from ansor.codegen.slots import fixed_buffers, used_buffers
 from ansor.codegen.values import Slots, Values
 from ansor.errors import CodegenError
-from ansor.ir.affine import Linear, linear
+from ansor.ir.affine import Linear, weighted
 from ansor.ir.expr import Buffer, Expr, Load, Ramp, Var
 from ansor.ir.stmt import Allocate, For, Function, If, Prefetch, Seq, Stmt, Store
 from ansor.ir.visit import expressions, statements, variables, walk
@@ -90,7 +90,7 @@ class _Emitter(Values):
             self.buffers[buffer.name] = buffer
             self.bases[buffer.name] = name
         self.name = function.name
-        self.fixed = _fixed_buffers(function.body)
+        self.fixed = fixed_buffers(function.body)
         allocated = [s.buffer.name for s in statements(function.body)
                      if isinstance(s, Allocate)]  # fmt: skip
         self.module.reserve(list(dict.fromkeys((*self.buffers, *allocated))))
@@ -236,7 +236,7 @@ class _Emitter(Values):
         inner.fixed = self.fixed
         inner.parallel = 1
         inner.ranges = dict(self.ranges)
-        used = _used_buffers(loop.body)
+        used = used_buffers(loop.body)
         shared = [name for name in self.bases if name in used]
         outer = [name for name in self.variables if name in _used_variables(loop)]
         words = [f"ptr {self.bases[name]}" for name in shared]
@@ -276,19 +276,20 @@ class _Emitter(Values):
 
     def flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
         """The element offset of an access, and how far lanes lie apart."""
-        total, apart = Linear(), 0
+        apart = 0
+        parts: list[tuple[Expr, int]] = []
         for index, stride in zip(indices, buffer.strides, strict=True):
             if isinstance(index, Ramp):
                 apart += index.stride * stride
                 index = index.base
-            total = total.plus(linear(index), stride)
-        return total, apart
+            parts.append((index, stride))
+        return weighted(parts), apart
 
     def depth(self, atom: Expr) -> int:
         """The innermost frame that decides the value of an index."""
-        names = variables(atom)
+        names = {atom.name} if isinstance(atom, Var) else variables(atom)
         for at in range(len(self.frames) - 1, 0, -1):
-            if self.frames[at].variables & names:
+            if not names.isdisjoint(self.frames[at].variables):
                 return at
         return 0
 
@@ -376,78 +377,9 @@ def _flat(lines: list[object]) -> Iterable[str]:
             yield str(line)
 
 
-def _used_buffers(stmt: Stmt) -> set[str]:
-    names: set[str] = set()
-    for child in statements(stmt):
-        if isinstance(child, Store | Prefetch):
-            names.add(child.buffer.name)
-        for expr in expressions(child):
-            names |= {n.buffer.name for n in walk(expr) if isinstance(n, Load)}
-    return names
-
-
 def _used_variables(loop: For) -> set[str]:
     names: set[str] = set()
     for child in statements(loop.body):
         for expr in expressions(child):
             names |= variables(expr)
     return names
-
-
-def _fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
-    """Allocated buffers whose accesses are all at fixed, separate places.
-
-    Each place comes with the numbers of active lanes it is accessed with. A buffer of
-    one region that a parallel loop shares with its surroundings needs an address, so it
-    is left out.
-    """
-    places: dict[str, dict[Place, set[int]]] = {}
-    bad: set[str] = set()
-    for child in statements(stmt):
-        if isinstance(child, Allocate):
-            places.setdefault(child.buffer.name, {})
-        elif isinstance(child, For) and child.kind == "parallel":
-            inside = {s.buffer.name for s in statements(child.body)
-                      if isinstance(s, Allocate)}  # fmt: skip
-            bad |= _used_buffers(child.body) - inside
-        for access in _accesses(child):
-            name = access.buffer.name
-            place = _place(access.buffer, access.indices)
-            if place is None or isinstance(access, Prefetch):
-                bad.add(name)
-            else:
-                counts = places.setdefault(name, {}).setdefault(place, set())
-                counts.add(access.active or place[1])
-    return {
-        name: found
-        for name, found in places.items()
-        if name not in bad
-        and not _overlap([(p[0], p[0] + max(found[p])) for p in sorted(found)])
-    }
-
-
-def _accesses(stmt: Stmt) -> Iterable[Store | Prefetch | Load]:
-    if isinstance(stmt, Store | Prefetch):
-        yield stmt
-    for expr in expressions(stmt):
-        for node in walk(expr):
-            if isinstance(node, Load):
-                yield node
-
-
-def _place(buffer: Buffer, indices: tuple[Expr, ...]) -> Place | None:
-    first, lanes = 0, 1
-    for index, stride in zip(indices, buffer.strides, strict=True):
-        if isinstance(index, Ramp):
-            if index.stride * stride != 1 or lanes > 1:
-                return None
-            lanes, index = index.lanes, index.base
-        form = linear(index)
-        if form.terms or index.lanes > 1:
-            return None
-        first += form.const * stride
-    return first, lanes
-
-
-def _overlap(spans: list[tuple[int, int]]) -> bool:
-    return any(a[1] > b[0] for a, b in pairwise(spans))

@@ -7,7 +7,7 @@ has this form, so comparing, adding and bounding indices is arithmetic on small 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ansor.ir.dtypes import DTYPES, INDEX, is_float
@@ -72,8 +72,15 @@ class Linear:
 
 def linear(expr: Expr) -> Linear:
     """The sum form of an index expression; anything else becomes an atom."""
+    return weighted(((expr, 1),))
+
+
+def weighted(parts: Iterable[tuple[Expr, int]]) -> Linear:
+    """The sum of some index expressions, each times a weight."""
     terms: dict[Expr, int] = {}
-    const = _collect(expr, 1, terms)
+    const = 0
+    for expr, weight in parts:
+        const += _collect(expr, weight, terms)
     return Linear(const, {atom: c for atom, c in terms.items() if c})
 
 

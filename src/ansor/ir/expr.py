@@ -12,6 +12,7 @@ divisor gives 0. A load outside its buffer is undefined.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from ansor.errors import IRError
@@ -51,12 +52,7 @@ class Buffer:
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements to step over for one step along each axis."""
-        strides: list[int] = []
-        step = 1
-        for extent in reversed(self.shape):
-            strides.append(step)
-            step *= extent
-        return tuple(reversed(strides))
+        return _strides(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -238,7 +234,10 @@ class Load:
 
     @property
     def lanes(self) -> int:
-        return max((index.lanes for index in self.indices), default=1)
+        for index in self.indices:
+            if index.lanes > 1:
+                return index.lanes
+        return 1
 
     def __str__(self) -> str:
         mask = "" if self.active is None else f":{self.active}"
@@ -300,6 +299,16 @@ class Lanes:
 Expr: TypeAlias = (
     Var | Const | Binary | Call | Select | Cast | Load | Ramp | Broadcast | Lanes
 )
+
+
+@cache
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
 
 
 def check_indices(what: str, buffer: Buffer, indices: tuple[Expr, ...]) -> None:

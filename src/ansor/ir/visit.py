@@ -134,19 +134,26 @@ def substitute_stmt(stmt: Stmt, values: Mapping[str, Expr]) -> Stmt:
     return map_stmt(stmt, lambda e: substitute(e, values))
 
 
-def statements(stmt: Stmt) -> Iterator[Stmt]:
-    """Every statement below (and including) `stmt`, in program order."""
-    yield stmt
+def substatements(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside one statement."""
     match stmt:
         case For(body=body) | Allocate(body=body):
-            yield from statements(body)
+            return (body,)
         case If(_, then, otherwise):
-            yield from statements(then)
-            if otherwise is not None:
-                yield from statements(otherwise)
+            return (then,) if otherwise is None else (then, otherwise)
         case Seq(stmts):
-            for child in stmts:
-                yield from statements(child)
+            return stmts
+        case _:
+            return ()
+
+
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement below (and including) `stmt`, in program order."""
+    stack = [stmt]
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        stack.extend(reversed(substatements(stmt)))
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:

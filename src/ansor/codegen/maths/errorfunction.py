@@ -1,19 +1,32 @@
-"""erf: a quotient of polynomials in float32, 1 - exp(g(x)) in float64.
-
-The polynomial g fits log(1 - erf(x)), which is smooth and nearly a parabola; the
-difference is taken by expm1, so small arguments keep all their digits.
-"""
+"""erf: a quotient of polynomials in float32, 1 - exp(g(x)) in float64."""
 
 from ansor.codegen.maths import coefficients as table
-from ansor.codegen.maths.exponential import expm1_within, odd_quotient
-from ansor.codegen.text import Vec, paired_polynomial
+from ansor.codegen.maths.exponential import expm1_within
+from ansor.codegen.text import Vec, paired_polynomial, polynomial
 
-_ERF_IS_1 = 4.1
+
+_LARGEST_SQUARE = 16.8  # the quotient is above 1 from here
 
 
 def erf(x: Vec) -> Vec:
-    if x.type.element == "float":
-        return odd_quotient(x, _ERF_IS_1, table.ERF32, table.ERF32_BELOW)
+    return _erf32(x) if x.type.element == "float" else _erf64(x)
+
+
+def _erf32(x: Vec) -> Vec:
+    """x * top(x^2) / (2 * top(x^2) + rest(x^2)), cut to [-1, 1].
+
+    Where erf nears 1, half of an error of top is in the denominator as well and
+    cancels. A cut of the square is enough: from there on the quotient grows with x.
+    """
+    z = (x * x).at_most(_LARGEST_SQUARE)
+    top = polynomial(z, table.ERF32)
+    quotient = (x * top) / top.fma(2.0, polynomial(z, table.ERF32_REST))
+    return quotient.at_most(1.0).at_least(-1.0)
+
+
+def _erf64(x: Vec) -> Vec:
+    """g fits log(1 - erf(x)), which is smooth and nearly a parabola; the difference
+    is taken by expm1, so small arguments keep all their digits."""
     a = x.abs().at_most(6.0)  # erf rounds to 1
     tail = a * paired_polynomial(a, table.ERF64)
     g = a.fma(-1.125, tail)  # the slope at 0 but for a small, rounded rest

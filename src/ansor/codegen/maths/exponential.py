@@ -25,7 +25,6 @@ _EXP = {
 }
 _HALF_LOG2E = 0.7213475204444817
 _LN2 = 0.6931471805599453
-_TANH_IS_1 = 9.2
 
 
 def exp(x: Vec) -> Vec:
@@ -57,35 +56,21 @@ def sigmoid(x: Vec) -> Vec:
 
 
 def expm1_within(x: Vec) -> Vec:
-    """exp(x) - 1 = (2^k - 1) + 2^k * (exp(r) - 1), accurate near 0; of doubles.
+    """exp(x) - 1 = (2^k - 1) + 2^k * (exp(r) - 1), accurate near 0.
 
     Requires 2^k to be a normal number. One product takes k * ln 2 away: callers
     damp the relative error that a large |x| keeps from it.
     """
+    tail = table.EXPM1_32 if x.type.element == "float" else table.EXPM1_64
     k, power = round_to_power(x, 2.0 * _HALF_LOG2E)
     r = k.fma(-_LN2, x)
-    fraction = (r * r).fma(paired_polynomial(r, table.EXPM1_64), r)
+    fraction = (r * r).fma(paired_polynomial(r, tail), r)
     return power.fma(fraction, power - 1.0)
 
 
 def tanh(x: Vec) -> Vec:
-    """In float64 e / (e + 2) with e = exp(2 |x|) - 1."""
-    if x.type.element == "float":
-        return odd_quotient(x, _TANH_IS_1, table.TANH32, table.TANH32_BELOW)
-    a = x.abs().at_most(20.0)  # tanh rounds to 1
+    """e / (e + 2) with e = exp(2 |x|) - 1."""
+    largest = 10.0 if x.type.element == "float" else 20.0  # tanh rounds to 1
+    a = x.abs().at_most(largest)
     e = expm1_within(a + a)
     return (e / (e + 2.0)).copysign(x)
-
-
-def odd_quotient(
-    x: Vec, limit: float, top: tuple[float, ...], below: tuple[float, ...]
-) -> Vec:
-    """x * top(x^2) / below(x^2), of x cut to [-limit, limit].
-
-    No coefficient is negative, so that nothing cancels. Near its limit the quotient
-    may be rounded to more than 1, and is at the limit itself: it is cut to 1.
-    """
-    a = x.at_most(limit).at_least(-limit)
-    z = a * a
-    quotient = (a * paired_polynomial(z, top)) / paired_polynomial(z, below)
-    return quotient.at_most(1.0).at_least(-1.0)

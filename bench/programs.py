@@ -53,11 +53,11 @@ MATMUL = {
     512: Blocks(Tile(6, 64, 4), depth=512, width=512, pack_rows=False),
 }
 FEW_ROWS = {
-    128: Blocks(Tile(8, 12, 4), depth=96, width=1008),
+    128: Blocks(Tile(8, 12, 2), depth=96, width=1008),
     256: Blocks(Tile(6, 16, 4), depth=96, width=1008),
     512: Blocks(Tile(8, 48, 4), depth=192, width=1008),
 }
-CONV = {128: Tile(7, 12, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
+CONV = {128: Tile(7, 8, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
 VECTOR_ROWS = {128: 4, 256: 4, 512: 8}
 
 

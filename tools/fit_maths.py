@@ -79,8 +79,8 @@ def remez(fit: Fit, rounds: int = 20) -> Found:
         found = list(lu_solve(matrix(rows), matrix([exact[n] for n in nodes])))
         top, below = found[: fit.degree + 1], [mpf(1), *found[fit.degree + 1 : -1]]
         scales = [value(below, x) for x in grid]
-        errors = [w * (value(top, x) / q - f)
-                  for x, f, w, q in zip(grid, exact, weights, scales, strict=True)]  # fmt: skip
+        points = zip(grid, exact, weights, scales, strict=True)
+        errors = [w * (value(top, x) / q - f) for x, f, w, q in points]
         worst = max(abs(e) for e in errors)
         if worst < best.error:
             best = Found(top, below, worst)
@@ -104,7 +104,9 @@ def written_quotient(fit: Fit, found: Found) -> str:
                    for x, goal in zip(points, goals, strict=True))  # fmt: skip
 
     top, rest = parts(min((1 + mpf(i) / FACTORS for i in range(FACTORS)), key=harm))
-    return written(fit.name, top, fit.bits) + written(f"{fit.name}_REST", rest, fit.bits)
+    return written(fit.name, top, fit.bits) + written(
+        f"{fit.name}_REST", rest, fit.bits
+    )
 
 
 def rounded(number: mpf, bits: int) -> float:

@@ -29,7 +29,9 @@ INF, NAN = math.inf, math.nan
 # A compiled function over arrays ------------------------------------------------
 
 
-def module_text(function: str, dtype: str, lanes: int, fma: bool) -> str:
+def module_text(
+    function: str, dtype: str, lanes: int, fma: bool, tables: bool = False
+) -> str:
     """A loop that calls the function on whole vectors."""
     element = maths.ELEMENTS[dtype]
     vector = f"<{lanes} x {element}>" if lanes > 1 else element
@@ -39,7 +41,7 @@ def module_text(function: str, dtype: str, lanes: int, fma: bool) -> str:
     return "\n".join(
         [
             *maths.declarations(function, dtype, lanes, fma),
-            maths.definition(function, dtype, lanes, fma),
+            maths.definition(function, dtype, lanes, fma, tables),
             "define void @drive(ptr %x, ptr %y, ptr %out, i64 %n) {",
             "entry:",
             "  br label %loop",
@@ -74,7 +76,11 @@ def optimised(text: str, machine):  # type: ignore[no-untyped-def]
 
 @cache
 def compiled(
-    function: str, dtype: str, fma: bool = True, lanes: int | None = None
+    function: str,
+    dtype: str,
+    fma: bool = True,
+    lanes: int | None = None,
+    tables: bool = False,
 ) -> Callable[..., np.ndarray]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -85,7 +91,7 @@ def compiled(
         features=llvm.get_host_cpu_features().flatten(),
         opt=2,
     )
-    module = optimised(module_text(function, dtype, lanes, fma), machine)
+    module = optimised(module_text(function, dtype, lanes, fma, tables), machine)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     address = engine.get_function_address("drive")
@@ -327,6 +333,24 @@ def test_one_lane_is_a_scalar_function_with_the_same_results(function):
     x = patterns32(1_000_003)
     one = compiled(function, "float32", lanes=1)(x)
     np.testing.assert_array_equal(one, compiled(function, "float32")(x))
+
+
+@DTYPES
+@pytest.mark.parametrize("function", sorted(LIMITS))
+def test_constants_in_memory_give_the_same_results(function, dtype):
+    with np.errstate(invalid="ignore"):  # some patterns are signalling NaNs
+        x = patterns32(1_000_003).astype(dtype)
+    x = np.append(x, np.array([0.0, -0.0, INF, -INF, NAN], dtype))
+    want = compiled(function, dtype)(x)
+    for lanes in (2, 16):
+        got = compiled(function, dtype, lanes=lanes, tables=True)(x)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_constants_stay_out_of_memory_unless_asked_for():
+    assert "global" in maths.definition("exp", "float32", 4, tables=True)
+    assert "global" not in maths.definition("exp", "float32", 4)
+    assert "global" not in maths.definition("exp", "float32", 1, tables=True)
 
 
 @BOTH

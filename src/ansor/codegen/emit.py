@@ -73,6 +73,7 @@ class _Emitter(Values):
         self.frames: list[Frame] = []
         self.entry: list[str] = []
         self.scratch = 0
+        self.flats: dict[int, tuple[Linear, int]] = {}  # by id: copies share indices
         self.buffers: dict[str, Buffer] = {}
         self.slots: dict[str, Slots] = {}
         self.parallel = 0  # depth
@@ -276,6 +277,12 @@ class _Emitter(Values):
 
     def flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
         """The element offset of an access, and how far lanes lie apart."""
+        found = self.flats.get(id(indices))
+        if found is None:
+            found = self.flats[id(indices)] = self._flat(buffer, indices)
+        return found
+
+    def _flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
         apart = 0
         parts: list[tuple[Expr, int]] = []
         for index, stride in zip(indices, buffer.strides, strict=True):

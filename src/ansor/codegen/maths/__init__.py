@@ -29,11 +29,11 @@ class Maths(NamedTuple):
 MATHS: dict[str, Maths] = {
     #                build    arity ulp32 ulp64
     "exp":     Maths(exp,     1,    2.0,  2.0),
-    "log":     Maths(log,     1,    1.0,  1.0),
+    "log":     Maths(log,     1,    2.0,  1.0),
     "log2":    Maths(log2,    1,    2.0,  1.5),
     "tanh":    Maths(tanh,    1,    3.0,  3.0),
-    "sigmoid": Maths(sigmoid, 1,    4.0,  4.0),
-    "erf":     Maths(erf,     1,    2.5,  2.5),
+    "sigmoid": Maths(sigmoid, 1,    3.0,  3.0),
+    "erf":     Maths(erf,     1,    4.0,  2.5),
     "sin":     Maths(sin,     1,    2.0,  3.0, LARGEST),
     "cos":     Maths(cos,     1,    2.0,  3.0, LARGEST),
     "pow":     Maths(pow,     2,    1.0,  2.0),

@@ -4,7 +4,6 @@ from ansor.codegen.maths import coefficients as table
 from ansor.codegen.maths.exponential import expm1_within
 from ansor.codegen.text import Vec, paired_polynomial, polynomial
 
-
 _LARGEST_SQUARE = 16.8  # the quotient is above 1 from here
 
 
@@ -20,8 +19,8 @@ def _erf32(x: Vec) -> Vec:
     """
     z = (x * x).at_most(_LARGEST_SQUARE)
     top = polynomial(z, table.ERF32)
-    quotient = (x * top) / top.fma(2.0, polynomial(z, table.ERF32_REST))
-    return quotient.at_most(1.0).at_least(-1.0)
+    below = top.fma(2.0, polynomial(z, table.ERF32_REST))
+    return (x * top / below).at_most(1.0).at_least(-1.0)
 
 
 def _erf64(x: Vec) -> Vec:

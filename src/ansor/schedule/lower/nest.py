@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, product
 
 from ansor.errors import ScheduleError
 from ansor.ir.affine import Linear, linear
+from ansor.ir.dtypes import dtype
 from ansor.ir.expr import Binary, Buffer, Call, Const, Expr, Load, Select, Var
 from ansor.ir.ops import REDUCERS, highest, lowest
 from ansor.ir.simplify import TRUE, simplify
 from ansor.ir.stmt import THREADS, Allocate, For, Function, If, Prefetch, Stmt, Store
-from ansor.ir.visit import map_loads, rebuild, seq
+from ansor.ir.visit import map_loads, rebuild, seq, variables
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.lower.coordinates import Coordinates
 from ansor.schedule.plan import Nest, Plan
+
+LINE_BYTES = 64
+MAX_PREFETCHES = 16  # of one prefetch step, each time
 
 
 @dataclass(frozen=True)
@@ -237,21 +242,37 @@ class _Builder:
         raise AssertionError(f"{node} is no part of {nest.name}")
 
     def prefetches(self, nest: Nest, loop: str) -> list[Stmt]:
-        found: list[Stmt] = []
+        """One prefetch for each cache line that a later iteration will touch."""
+        found: dict[Stmt, None] = {}
         for where, buffer, distance in nest.prefetches:
             if where != loop:
                 continue
-            inner = nest.loops[nest.loops.index(loop) + 1 :]
-            zero = {f"{nest.name}.{name}": Linear() for name in inner}
             var = self.at.variable(nest.name, loop)
-            zero[var.name] = Linear(distance, {var: 1})
+            later = {var.name: Linear(distance, {var: 1})}
             for load in dict.fromkeys(nest.reads()):
                 if load.buffer.name == buffer:
                     real = self.value(nest, load)
                     assert isinstance(real, Load)
-                    moved = tuple(_substitute(i, zero) for i in real.indices)
-                    found.append(Prefetch(real.buffer, moved))
-        return found
+                    for inner in self.touched(nest, loop, real):
+                        values = later | inner
+                        moved = tuple(_substitute(i, values) for i in real.indices)
+                        found[Prefetch(real.buffer, moved)] = None
+        return list(found)
+
+    def touched(self, nest: Nest, loop: str, load: Load) -> list[dict[str, Linear]]:
+        """Values of the loops inside `loop` that reach each line of a load: all of
+        an unrolled loop, each line of a vectorised one, the first of any other."""
+        used = {name for index in load.indices for name in variables(index)}
+        line = LINE_BYTES // dtype(load.dtype).bytes
+        choices: list[list[tuple[str, Linear]]] = []
+        for name in nest.loops[nest.loops.index(loop) + 1 :]:
+            kind = nest.annotations.get(name)
+            extent = self.at.extent(nest.name, name)
+            full = f"{nest.name}.{name}"
+            step = {"unroll": 1, "vectorize": line}.get(kind or "", extent)
+            values = range(0, extent if full in used else 1, step)
+            choices.append([(full, Linear(value)) for value in values])
+        return [dict(choice) for choice in islice(product(*choices), MAX_PREFETCHES)]
 
 
 def identities(

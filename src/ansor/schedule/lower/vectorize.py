@@ -116,6 +116,8 @@ def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
     parts: list[Stmt | None] = []
     if whole == 1:
         parts.append(_Vector(loop.var, Const(0), lanes, lanes, ranges).stmt(loop.body))
+    elif whole > 1 and (total := _total(loop, lanes, whole, ranges)) is not None:
+        parts.append(total)
     elif whole > 1:
         chunk = Var(f"{loop.var.name}.v")
         inside = {**ranges, chunk.name: (0, whole - 1)}
@@ -131,6 +133,29 @@ def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
         start = Const(whole * lanes)
         parts.append(_Vector(loop.var, start, width, rest, ranges).stmt(loop.body))
     return seq(*parts)
+
+
+def _total(
+    loop: For, lanes: int, whole: int, ranges: Mapping[str, Range]
+) -> Stmt | None:
+    """A reduction of several vectors into one element: combine them lane by lane
+    first, then the lanes of what is left."""
+    if not isinstance(loop.body, Store) or whole > MAX_COPIES:
+        return None
+    vectors: list[Expr] = []
+    for at in range(whole):
+        vector = _Vector(loop.var, Const(at * lanes), lanes, lanes, ranges)
+        match vector.stmt(loop.body):
+            case Store(value=Binary(op, old, Lanes(_, value))):
+                vectors.append(value)
+            case _:
+                return None
+    while len(vectors) > 1:
+        pairs = zip(vectors[0::2], vectors[1::2], strict=False)
+        rest = vectors[len(vectors) & ~1 :]
+        vectors = [Binary(op, a, b) for a, b in pairs] + rest
+    total = Binary(op, old, Lanes(op, vectors[0], lanes))
+    return Store(loop.body.buffer, loop.body.indices, total)
 
 
 class _Vector:

@@ -36,6 +36,8 @@ _LAZY = {
         "ansor.errors",
     ),
     "build": "ansor.search.build",
+    "Kernel": "ansor.codegen.kernel",
+    **dict.fromkeys(("Program", "Sketch"), "ansor.schedule.program"),
     "DAG": "ansor.te.dag",
     "Task": "ansor.te.task",
     "Target": "ansor.target",

@@ -60,6 +60,16 @@ class Follow:
         return f"{self.stage}.{self.loop}"
 
 
+class Fixed:
+    """A step without holes."""
+
+    __slots__ = ()
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return ()
+
+
 Length: TypeAlias = int | Knob | Follow
 
 

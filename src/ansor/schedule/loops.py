@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ansor.errors import ScheduleError
 from ansor.ir.stmt import THREADS
-from ansor.schedule.knobs import Follow, Knob, Length
+from ansor.schedule.knobs import Fixed, Follow, Knob, Length
 from ansor.schedule.plan import TAILS, FuseRelation, Nest, Plan, SplitRelation
 
 KINDS = ("parallel", "vectorize", "unroll", *THREADS)
@@ -112,7 +112,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Fuse:
+class Fuse(Fixed):
     """Make one loop of several adjacent ones.
 
         for i in 4:
@@ -161,16 +161,12 @@ class Fuse:
     def fused(self) -> str:
         return "@".join(self.loops)
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"fuse {self.stage} [{', '.join(self.loops)}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
+class Reorder(Fixed):
     """Put the loops of a stage into this order, outermost first.
 
         for i: for j: for k: body    ==>    for k: for i: for j: body
@@ -196,16 +192,12 @@ class Reorder:
             )
         return plan.with_nest(replace(nest, loops=self.loops))
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"reorder {self.stage} [{', '.join(self.loops)}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Annotate:
+class Annotate(Fixed):
     """Say how a loop runs: parallel, vectorize, unroll, or bound to a GPU thread index.
 
         for j in 16: body    ==>    for j in 16: body   # vectorize
@@ -266,16 +258,12 @@ class Annotate:
                 "run a loop of the stage at the root in parallel",
             )
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"{self.kind} {self.stage}.{self.loop}"
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Fixed):
     """Touch what `distance` later iterations of a loop will read from a buffer.
 
         for k in 512:            for k in 512:
@@ -310,10 +298,6 @@ class Prefetch:
             )
         entry = (self.loop, self.buffer, self.distance)
         return plan.with_nest(replace(nest, prefetches=(*nest.prefetches, entry)))
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
 
     def __str__(self) -> str:
         return f"prefetch {self.buffer} in {self.stage}.{self.loop} +{self.distance}"

@@ -8,7 +8,7 @@ from ansor.errors import ScheduleError
 from ansor.ir.affine import linear
 from ansor.ir.expr import Buffer, Const, Expr, Load, Var
 from ansor.ir.visit import map_loads, substitute
-from ansor.schedule.knobs import Follow, Knob
+from ansor.schedule.knobs import Fixed, Follow
 from ansor.schedule.legal import is_inside, readers
 from ansor.schedule.loops import Reorder, Split, find_loop
 from ansor.schedule.plan import At, Nest, Plan, SplitRelation, fresh, redirect
@@ -18,7 +18,7 @@ SCOPES = ("local", "packed", "shared")
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeAt:
+class ComputeAt(Fixed):
     """Compute a stage inside a loop of its consumer, only the part needed there.
 
         for i in 16: P[i] = f(i)         for j.0 in 2:
@@ -63,16 +63,12 @@ class ComputeAt:
         scope = "local" if nest.scope == "global" else nest.scope
         return plan.with_nest(replace(nest, at=place, scope=scope))
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"compute {self.stage} at {self.consumer}.{self.loop}"
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeRoot:
+class ComputeRoot(Fixed):
     """Compute a stage by itself, before its consumers. Undoes `ComputeAt`.
 
         for j.0: (P; C)    ==>    P; for j.0: C
@@ -87,16 +83,12 @@ class ComputeRoot:
         nest = plan.nest(self.stage, self)
         return plan.with_nest(replace(nest, at=None))
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"compute {self.stage} at root"
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class Inline(Fixed):
     """Put the expression of a stage into its consumers; the stage disappears.
 
         P[i] = f(A[i]); C[i] = P[i] + 1    ==>    C[i] = f(A[i]) + 1
@@ -126,16 +118,12 @@ class Inline:
             plan = plan.with_nest(replace(consumer, stage=stage))
         return plan.without(self.stage)
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"inline {self.stage}"
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRead:
+class CacheRead(Fixed):
     """Read a tensor through a copy of it, made by a new stage `<tensor>.<scope>`.
 
         C[…] = f(A[i])    ==>    A.local[i] = A[i]; C[…] = f(A.local[i])
@@ -174,16 +162,12 @@ class CacheRead:
         """Name of the stage it makes."""
         return f"{self.tensor}.{self.scope}"
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"cache-read {self.tensor} for {self.consumer} -> {self.copy}"
 
 
 @dataclass(frozen=True, slots=True)
-class CacheWrite:
+class CacheWrite(Fixed):
     """Compute a stage into a buffer of its own, `<stage>.<scope>`, and copy that out.
 
         C[i] = f(i)    ==>    C.local[i] = f(i); C[i] = C.local[i]
@@ -216,16 +200,12 @@ class CacheWrite:
         plan = plan.with_nest(replace(fresh(copy, nest.scope)))
         return plan.insert_before(self.stage, fresh(compute, self.scope))
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         return f"cache-write {self.stage} -> {self.stage}.{self.scope}"
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Fixed):
     """Copy the part of a tensor a loop needs into a block laid out in loop order.
 
         for k.0: for j.1: for k.1: for j.2:  … B[k.0*64 + k.1, j.1*16 + j.2] …
@@ -295,10 +275,6 @@ class Pack:
         (indices,) = accesses
         return [_loops_of(consumer, index, inner) for index in indices]
 
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
-
     def __str__(self) -> str:
         where = "ahead of time" if self.ahead else f"at {self.loop or 'root'}"
         return f"pack {self.tensor} for {self.consumer} {where}"
@@ -318,7 +294,7 @@ def LayoutRewrite(tensor: str, consumer: str) -> Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class RFactor:
+class RFactor(Fixed):
     """Turn one loop of a split reduction into an axis of partial results.
 
         for k.0: for k.1:              for k.1: for k.0:
@@ -336,6 +312,32 @@ class RFactor:
 
     def apply(self, plan: Plan) -> Plan:
         nest, _ = find_loop(self, plan, self.stage, self.loop)
+        self._check(plan, nest)
+        stage = nest.stage
+        name = f"{self.stage}.rf"
+        out = stage.buffers[0]
+        # The extent of the new dimension is known once lengths are; 1 stands for it.
+        partial = Buffer(name, (*out.shape, 1), out.dtype)
+        spatial = (loop for loop in nest.loops if not nest.is_reduce(loop))
+        space = (*spatial, self.loop)
+        rest = tuple(loop for loop in nest.loops if loop not in space)
+        factored = replace(
+            nest,
+            stage=replace(stage, name=name, buffers=(partial,)),
+            loops=(*space, *rest),
+            scope="local",
+            factored=self.loop,
+        )
+        k = Axis(self.loop, 1)
+        indices = tuple(Var(axis.name) for axis in stage.axes)
+        total = replace(
+            stage, reduce_axes=(k,), body=(Load(partial, (*indices, Var(k.name))),)
+        )
+        sizes = {k.name: Follow(name, self.loop)}
+        plan = plan.with_nest(replace(fresh(total, nest.scope), sizes=sizes))
+        return plan.insert_before(self.stage, factored)
+
+    def _check(self, plan: Plan, nest: Nest) -> None:
         stage = nest.stage
         if not nest.is_reduce(self.loop) or stage.reducer is None:
             raise ScheduleError(
@@ -373,32 +375,6 @@ class RFactor:
                 f"loop {self.loop!r} is not part of a split",
                 "split it first",
             )
-        name = f"{self.stage}.rf"
-        out = stage.buffers[0]
-        # The extent of the new dimension is known once lengths are; 1 stands for it.
-        partial = Buffer(name, (*out.shape, 1), out.dtype)
-        spatial = (loop for loop in nest.loops if not nest.is_reduce(loop))
-        space = (*spatial, self.loop)
-        rest = tuple(loop for loop in nest.loops if loop not in space)
-        factored = replace(
-            nest,
-            stage=replace(stage, name=name, buffers=(partial,)),
-            loops=(*space, *rest),
-            scope="local",
-            factored=self.loop,
-        )
-        k = Axis(self.loop, 1)
-        indices = tuple(Var(axis.name) for axis in stage.axes)
-        total = replace(
-            stage, reduce_axes=(k,), body=(Load(partial, (*indices, Var(k.name))),)
-        )
-        sizes = {k.name: Follow(name, self.loop)}
-        plan = plan.with_nest(replace(fresh(total, nest.scope), sizes=sizes))
-        return plan.insert_before(self.stage, factored)
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return ()
 
     def __str__(self) -> str:
         return f"rfactor {self.stage}.{self.loop} -> {self.stage}.rf"

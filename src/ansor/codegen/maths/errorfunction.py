@@ -7,19 +7,26 @@ from ansor.codegen.text import Vec, paired_polynomial, polynomial
 _LARGEST_SQUARE = 16.8  # the quotient is above 1 from here
 
 
+_SHARE = 2.0625  # of the numerator in the denominator; as tools/fit_maths.py has it
+
+
 def erf(x: Vec) -> Vec:
-    return _erf32(x) if x.type.element == "float" else _erf64(x)
+    if x.type.element == "double":
+        return _erf64(x)
+    if not x.body.fma:  # the quotient would be 4.5 units off
+        return _erf64(x.extend()).truncate()
+    return _erf32(x)
 
 
 def _erf32(x: Vec) -> Vec:
-    """x * top(x^2) / (2 * top(x^2) + rest(x^2)), cut to [-1, 1].
+    """x * top(x^2) / (share * top(x^2) + rest(x^2)), cut to [-1, 1].
 
     Where erf nears 1, half of an error of top is in the denominator as well and
     cancels. A cut of the square is enough: from there on the quotient grows with x.
     """
     z = (x * x).at_most(_LARGEST_SQUARE)
     top = polynomial(z, table.ERF32)
-    below = top.fma(2.0, polynomial(z, table.ERF32_REST))
+    below = top.fma(_SHARE, polynomial(z, table.ERF32_REST))
     return (x * top / below).at_most(1.0).at_least(-1.0)
 
 

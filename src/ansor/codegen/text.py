@@ -322,27 +322,16 @@ def polynomial(x: Vec, coefficients: tuple[float, ...]) -> Vec:
     return result
 
 
-def short_polynomial(x: Vec, coefficients: tuple[float, ...]) -> Vec:
-    """Estrin's rule: pairs, then pairs of pairs. Fewer steps wait for each other."""
-    terms: list[Vec | float] = list(coefficients)
-    power = x
-    while len(terms) > 1:
-        terms = _pairs(power, terms)
-        power = power * power
-    return power.like(terms[0])
-
-
 def paired_polynomial(x: Vec, coefficients: tuple[float, ...]) -> Vec:
     """Horner's rule in x^2 on pairs: half the steps for one more product."""
     square = x * x
-    *lower, top = _pairs(x, list(coefficients))
+    terms: list[Vec | float] = [
+        x.fma(high, low)
+        for low, high in zip(coefficients[::2], coefficients[1::2], strict=False)
+    ]
+    terms += coefficients[len(terms) * 2 :]
+    *lower, top = terms
     result = x.like(top)
-    for pair in reversed(lower):
-        result = square.fma(result, pair)
+    for term in reversed(lower):
+        result = square.fma(result, term)
     return result
-
-
-def _pairs(x: Vec, terms: list[Vec | float]) -> list[Vec | float]:
-    """Each two neighbours as low + x * high; an odd last one stays."""
-    pairs = zip(terms[0::2], terms[1::2], strict=False)
-    return [x.fma(high, low) for low, high in pairs] + terms[len(terms) // 2 * 2 :]

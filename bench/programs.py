@@ -41,7 +41,8 @@ class Blocks:
     tile: Tile
     depth: int  # of the reduction
     width: int  # columns
-    pack_rows: bool = True  # copy rows of A next to each other, too
+    pack_rows: bool = True  # lay out a group of rows of A, too
+    pack_columns: bool = True  # lay out blocks of B (a constant B always is)
 
 
 # Accumulators, a row of the vector operand and an element of the other fill the
@@ -55,10 +56,11 @@ MATMUL = {
 FEW_ROWS = {
     128: Blocks(Tile(8, 12, 2), depth=96, width=1008),
     256: Blocks(Tile(6, 16, 4), depth=96, width=1008),
-    512: Blocks(Tile(8, 48, 4), depth=192, width=1008),
+    512: Blocks(Tile(8, 48, 4), depth=768, width=1008, pack_columns=False),
 }
 CONV = {128: Tile(7, 8, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
-VECTOR_ROWS = {128: 4, 256: 4, 512: 8}
+# Rows of B side by side, vectors of each, and how far ahead they are fetched.
+VECTOR = {128: (2, 8, 6), 256: (4, 2, 0), 512: (8, 2, 0)}
 
 
 def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) -> Task:
@@ -82,22 +84,14 @@ def matmul(task: Task) -> Program:
     depth = -(-k // -(-k // blocks.depth))
     reduction = (-(-depth // tile.unroll), tile.unroll) if tile.unroll > 1 else (depth,)
     inner = ("k.1", "k.2") if tile.unroll > 1 else ("k.1",)
-    order = ("j.1", "i.1") if few else ("i.1", "j.1")
+    order = ("i.1", "j.1") if blocks.pack_columns else ("j.1", "i.1")
     steps: list[Step] = [
         Split("C", "i", (-(-m // tile.rows) if few else 1, tile.rows)),
         Split("C", "j", (-(-panels // parts), tile.columns)),
         Split("C", "k", reduction),
         Reorder("C", ("j.0", "k.0", "i.0", *order, *inner, "i.2", "j.2")),
+        *layout_of_b(task, blocks),
     ]
-    if "B" in task.dag.constants:
-        steps += [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
-    else:  # rows of B are read in one go, and spread over the panels
-        depths = ("d0.0", "d0.1") if tile.unroll > 1 else ("d0",)
-        steps += [
-            Pack("B", "C", "k.0"),
-            Reorder("B.packed", (*depths, "d1.0", "d1.1")),
-            Annotate("B.packed", "d1.1", "vectorize"),
-        ]
     if blocks.pack_rows:
         steps += [Pack("A", "C", "i.0"), Annotate("A.packed", "d0.1", "unroll")]
     steps += [Annotate("C", name, "unroll") for name in (*inner[1:], "i.2")]
@@ -107,22 +101,36 @@ def matmul(task: Task) -> Program:
     return Program(Sketch(task, tuple(steps)))
 
 
-def vector_matrix(task: Task, width: int = 2) -> Program:
+def layout_of_b(task: Task, blocks: Blocks) -> list[Step]:
+    """B in loop order: ahead of time if it is constant, else a block at a time."""
+    if "B" in task.dag.constants:
+        return [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
+    if not blocks.pack_columns:
+        return []
+    depths = ("d0.0", "d0.1") if blocks.tile.unroll > 1 else ("d0",)
+    return [  # rows of B are read in one go, and spread over the panels
+        Pack("B", "C", "k.0"),
+        Reorder("B.packed", (*depths, "d1.0", "d1.1")),
+        Annotate("B.packed", "d1.1", "vectorize"),
+    ]
+
+
+def vector_matrix(task: Task) -> Program:
     """One row: B is read once, a few of its rows side by side."""
-    lanes = task.target.lanes("float32")
-    depth = VECTOR_ROWS[task.target.vector_bits]
-    steps: tuple[Step, ...] = (
+    depth, width, ahead = VECTOR[task.target.vector_bits]
+    steps: list[Step] = [
         Split("C", "k", (depth,)),
-        Split("C", "j", (width * lanes,)),
+        Split("C", "j", (width * task.target.lanes("float32"),)),
         Reorder("C", ("k.0", "j.0", "i", "k.1", "j.1")),
         CacheRead("A", "C", "local"),
         ComputeAt("A.local", "C", "k.0"),
         Annotate("A.local", "d1", "unroll"),
-        Prefetch("C", "j.0", "B", 128 // (width * lanes)),
         Annotate("C", "k.1", "unroll"),
         Annotate("C", "j.1", "vectorize"),
-    )
-    return Program(Sketch(task, steps))
+    ]
+    if ahead:
+        steps += [Prefetch("C", "j.0", "B", ahead)]
+    return Program(Sketch(task, tuple(steps)))
 
 
 def conv2d_task(

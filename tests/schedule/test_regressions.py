@@ -131,6 +131,19 @@ def test_the_last_of_equal_blocks_may_start_later():
 
 
 @pytest.mark.llvm
+def test_a_copy_of_a_copy_is_read_backwards():
+    A = ansor.placeholder((4, 12), name="A")
+    k = ansor.reduce_axis(12, name="k")
+    S = ansor.compute((4,), lambda i: ansor.max(A[i, 11 - k], axis=k), name="S")
+    agree(
+        S,
+        CacheRead("A", "S", "packed"),
+        ComputeAt("A.packed", "S", "i"),
+        Pack("A.packed", "S", "k"),
+    )
+
+
+@pytest.mark.llvm
 def test_copies_of_a_parallel_loop_have_names_of_their_own():
     A = ansor.placeholder((4, 9), name="A")
     C = ansor.compute((4, 9), lambda i, j: A[i, j] + 1.0, name="C")
@@ -244,6 +257,20 @@ def test_what_is_laid_out_ahead_of_time_stays_outside_the_kernel():
 def test_partial_results_are_not_copied(step: Step):
     message = refused(rows(), Split("S", "k", (3,)), RFactor("S", "k.1"), step)
     assert "partial results" in message
+
+
+def test_a_loop_with_stages_inside_stages_is_not_fused_away():
+    A = ansor.placeholder((4, 4), name="A")
+    B = ansor.compute((4, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    C = ansor.compute((4, 4), lambda i, j: B[i, j] + 1.0, name="C")
+    D = ansor.compute((4, 4), lambda i, j: C[i, j] + 1.0, name="D")
+    message = refused(
+        D,
+        ComputeAt("C", "D", "i"),
+        ComputeAt("B", "D", "i"),
+        Fuse("D", ("i", "j")),
+    )
+    assert "is computed at loop 'i' of 'D'" in message
 
 
 def test_a_loop_that_a_split_follows_stays():

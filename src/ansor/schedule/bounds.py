@@ -275,7 +275,9 @@ class Bounds:
                 if self.atom_loops(atom) <= fixed:
                     base = base.plus(Value(self._zero, {atom: stride}), c)
                 else:
-                    greatest = greatest + stride * (self.atom_extent(atom) - 1)
+                    last = stride * (self.atom_extent(atom) - 1)
+                    least = least + np.minimum(last, 0)  # mirrored: x[n - i]
+                    greatest = greatest + np.maximum(last, 0)
             reach = self.extent(reader.name, axis.name) - 1
             if not self._is_attached_inside(reader, fixed):
                 greatest = np.minimum(greatest, least + reach)

@@ -12,13 +12,16 @@ from ansor.schedule.plan import At, Nest, Plan, SplitRelation
 def check(step: object, plan: Plan) -> None:
     """Raise ScheduleError if a step broke what an earlier one built on."""
     for nest in plan:
+        if nest.at is not None:
+            _check_place(step, plan, nest, nest.at)
+    for nest in plan:
         _check_loops(step, nest)
         _check_prefetches(step, plan, nest)
         _check_follows(step, plan, nest)
         if nest.ahead:
             _check_ahead(step, plan, nest)
         if nest.at is not None:
-            _check_place(step, plan, nest, nest.at)
+            _check_readers(step, plan, nest, nest.at)
             _check_vectors(step, plan, nest)
 
 
@@ -115,6 +118,9 @@ def _check_place(step: object, plan: Plan, nest: Nest, place: At) -> None:
             f"{nest.name!r} is computed at loop {place.loop!r} of {place.stage!r}",
             f"do this first, then compute {nest.name!r} at a loop that remains",
         )
+
+
+def _check_readers(step: object, plan: Plan, nest: Nest, place: At) -> None:
     for reader in plan.consumers(nest.stage.buffers):
         if reader.name != place.stage and not is_inside(plan, reader, place):
             raise ScheduleError(

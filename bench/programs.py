@@ -43,6 +43,7 @@ class Blocks:
     width: int  # columns
     pack_rows: bool = True  # lay out a group of rows of A, too
     pack_columns: bool = True  # lay out blocks of B (a constant B always is)
+    ahead: int = 0  # or fetch it that many steps ahead
 
 
 # Accumulators, a row of the vector operand and an element of the other fill the
@@ -56,11 +57,13 @@ MATMUL = {
 FEW_ROWS = {
     128: Blocks(Tile(8, 12, 2), depth=96, width=1008),
     256: Blocks(Tile(6, 16, 4), depth=96, width=1008),
-    512: Blocks(Tile(8, 48, 4), depth=768, width=1008, pack_columns=False),
+    512: Blocks(Tile(8, 48, 4), 192, 1008, pack_columns=False, ahead=6),
 }
 CONV = {128: Tile(7, 8, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
+# Pixels by vectors of channels.
+DEPTHWISE = {128: (4, 1), 256: (4, 1), 512: (4, 2)}
 # Rows of B side by side, vectors of each, and how far ahead they are fetched.
-VECTOR = {128: (2, 8, 6), 256: (4, 2, 0), 512: (8, 2, 0)}
+VECTOR = {128: (2, 8, 6), 256: (4, 2, 0), 512: (16, 2, 0)}
 
 
 def matmul_task(m: int, n: int, k: int, target: Target, constant: bool = False) -> Task:
@@ -106,7 +109,7 @@ def layout_of_b(task: Task, blocks: Blocks) -> list[Step]:
     if "B" in task.dag.constants:
         return [LayoutRewrite("B", "C"), Annotate("B.packed", "d1.2", "vectorize")]
     if not blocks.pack_columns:
-        return []
+        return [Prefetch("C", "k.1", "B", blocks.ahead)]
     depths = ("d0.0", "d0.1") if blocks.tile.unroll > 1 else ("d0",)
     return [  # rows of B are read in one go, and spread over the panels
         Pack("B", "C", "k.0"),
@@ -171,9 +174,10 @@ def depthwise_task(size: int, channels: int, target: Target) -> Task:
     return Task(out, target)
 
 
-def depthwise(task: Task, pixels: int = 4) -> Program:
+def depthwise(task: Task) -> Program:
     """Weights of a few channels stay in registers; borders are loops of their own."""
-    lanes = task.target.lanes("float32")
+    pixels, vectors = DEPTHWISE[task.target.vector_bits]
+    lanes = vectors * task.target.lanes("float32")
     steps: tuple[Step, ...] = (
         Inline("O_pad"),
         Split("O", "x", (pixels,)),

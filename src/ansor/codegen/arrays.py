@@ -19,6 +19,7 @@ from ansor.ir.dtypes import dtype
 from ansor.ir.expr import Buffer
 
 ALIGNMENT = 64  # of the arrays made here
+_NUMPY = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,16 @@ def plain_addresses(
     addresses: list[int] = []
     for value, parameter in zip(values, parameters, strict=True):
         if (
-            type(value) is not np.ndarray
-            or value.dtype != parameter.dtype
+            type(value) is not _NUMPY
+            or (value.dtype is not parameter.dtype and value.dtype != parameter.dtype)
             or value.shape != parameter.shape
-            or not value.flags.c_contiguous
-            or (write and not value.flags.writeable)
         ):
             return None
-        addresses.append(address(value))
-        if addresses[-1] % parameter.itemsize:
+        flags = value.flags
+        # carray: contiguous, aligned and writeable, in one question
+        if not flags.carray and (write or not flags.c_contiguous or not flags.aligned):
             return None
+        addresses.append(address(value))
     return addresses
 
 

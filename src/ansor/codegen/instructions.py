@@ -107,8 +107,9 @@ class Instructions:
         if not a.name.startswith("%"):
             element = TYPES[a.dtype][0]
             return Value(f"splat ({element} {a.name})", a.dtype, lanes)
-        key = ("splat", a.name, lanes)
-        if key not in self.loaded:
+        key = ("splat", a.name)  # the widest so far; narrower ones are a part of it
+        widest = self.loaded.get(key)
+        if not isinstance(widest, Value) or widest.lanes < lanes:
             type_ = self.type(a.dtype, lanes)
             scalar = f"{self.type(a.dtype, 1)} {a.name}"
             one = self.op(
@@ -116,10 +117,16 @@ class Instructions:
             )
             zero = f"<{lanes} x i32> zeroinitializer"
             text = f"shufflevector {type_} {one.name}, {type_} poison, {zero}"
-            self.loaded[key] = self.op(text, a.dtype, lanes)
-        found = self.loaded[key]
-        assert isinstance(found, Value)
-        return found
+            widest = self.loaded[key] = self.op(text, a.dtype, lanes)
+        return widest if widest.lanes == lanes else self.leading(widest, lanes)
+
+    def leading(self, vector: Value, lanes: int) -> Value:
+        """The first lanes of a wider vector: a part of its register."""
+        type_ = self.type(vector.dtype, vector.lanes)
+        picks = ", ".join(f"i32 {n}" for n in range(lanes))
+        text = (f"shufflevector {type_} {vector.name}, {type_} poison, "
+                f"<{lanes} x i32> <{picks}>")  # fmt: skip
+        return self.op(text, vector.dtype, lanes)
 
     def ramp(self, base: Value, stride: int, lanes: int) -> Value:
         element = TYPES[base.dtype][0]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 
+import numpy as np
+
 from ansor.codegen import arrays, engine, timing
 from ansor.codegen.arrays import Parameter
 from ansor.errors import ArgumentError, CodegenError
@@ -314,7 +316,10 @@ class Kernel:
 
     def _given(self, out: object) -> tuple[object, ...]:
         """The arrays that the caller wants to be written."""
-        values = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        if type(out) is np.ndarray:  # the common case
+            values: tuple[object, ...] = (out,)
+        else:
+            values = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if len(values) != len(self._outputs):
             raise ArgumentError(
                 f"out of kernel {self.name!r}",

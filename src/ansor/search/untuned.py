@@ -1,29 +1,118 @@
-"""A decent program without any search: inline, vectorise, run in parallel."""
+"""A decent program without any search: inline, tile for registers, vectorise.
 
+Fixed rules, the same for every shape. They give each stage the structure that fits its
+accesses; sizes that fit a machine and a shape are what tuning is for.
+"""
+
+from ansor.errors import ScheduleError
+from ansor.ir.ops import REDUCERS
+from ansor.ir.visit import loads, variables
 from ansor.schedule.program import Program, Sketch
-from ansor.schedule.steps import Annotate, Inline, Step
+from ansor.schedule.steps import Annotate, Inline, Reorder, RFactor, Split, Step
+from ansor.te.analysis import is_strictly_inlineable
 from ansor.te.stage import Stage
 from ansor.te.task import Task
 
+ROWS = 4  # of a register tile
+
 
 def untuned(task: Task) -> Program:
-    """One program of a task, by fixed rules; every task has one."""
+    """One program of a task; every task has one."""
     outputs = {buffer.name for buffer in task.dag.outputs}
     sketch = Sketch(task)
     for stage in task.dag.stages:
         is_output = any(buffer.name in outputs for buffer in stage.buffers)
-        if stage.reducer is None and not is_output:
+        if not is_output and _is_inlined(task, stage):
             sketch = sketch.then(Inline(stage.name))
-        else:
-            sketch = sketch.then(*_annotations(stage))
+            continue
+        try:
+            sketch = sketch.then(*_steps(task, stage))
+        except ScheduleError:
+            pass  # as it stands, then: always correct
     return Program(sketch)
 
 
-def _annotations(stage: Stage) -> list[Step]:
+def _is_inlined(task: Task, stage: Stage) -> bool:
+    """Cheap stages, and those that a single stage without a reduction reads."""
+    if stage.reducer is not None:
+        return False
+    readers = task.dag.consumers(stage.name)
+    alone = len(readers) == 1 and readers[0].reducer is None
+    return alone or is_strictly_inlineable(task.dag, stage)
+
+
+def _steps(task: Task, stage: Stage) -> list[Step]:
+    lanes = task.target.lanes(stage.buffers[0].dtype)
+    if stage.reducer is None:
+        return _elementwise(stage)
+    along = _contiguous_reduction(stage)
+    if along is not None:
+        return _partial_results(stage, along, 4 * lanes)
+    return _tile(stage, 2 * lanes) if stage.axes else []
+
+
+def _elementwise(stage: Stage) -> list[Step]:
     """The last axis in vectors, the first (if another) on all cores."""
     steps: list[Step] = []
     if stage.axes:
         steps.append(Annotate(stage.name, stage.axes[-1].name, "vectorize"))
-    if len(stage.axes) > 1:
-        steps.append(Annotate(stage.name, stage.axes[0].name, "parallel"))
-    return steps
+    return steps + _parallel(stage, [axis.name for axis in stage.axes[:-1]])
+
+
+def _contiguous_reduction(stage: Stage) -> str | None:
+    """The reduction axis along which memory is read, if no spatial axis is."""
+    reduced = {axis.name for axis in stage.reduce_axes}
+    last = {
+        name
+        for expr in stage.body
+        for load in loads(expr)
+        if load.indices
+        for name in variables(load.indices[-1])
+    }
+    spatial = {axis.name for axis in stage.axes}
+    if last & spatial or stage.reducer not in REDUCERS:
+        return None
+    return min(last & reduced, default=None)
+
+
+def _partial_results(stage: Stage, axis: str, width: int) -> list[Step]:
+    """Reduce into a vector of partial results, then those."""
+    (extent,) = (a.extent for a in stage.reduce_axes if a.name == axis)
+    if extent < 2 * width:
+        return _parallel(stage, [a.name for a in stage.axes])
+    partial, inner = f"{stage.name}.rf", f"{axis}.1"
+    others = [a.name for a in stage.reduce_axes if a.name != axis]
+    spatial = [a.name for a in stage.axes]
+    return [
+        Split(stage.name, axis, (width,)),
+        RFactor(stage.name, inner),
+        Reorder(partial, (*spatial, *others, f"{axis}.0", inner)),
+        Annotate(partial, inner, "vectorize"),
+        Annotate(stage.name, inner, "vectorize"),
+        *(Annotate(partial, name, "parallel") for name in spatial[:1]),
+    ]
+
+
+def _tile(stage: Stage, width: int) -> list[Step]:
+    """A few rows by a few vectors in registers, the reduction around them."""
+    name, (*outer, column) = stage.name, [axis.name for axis in stage.axes]
+    reduced = [axis.name for axis in stage.reduce_axes]
+    steps: list[Step] = [Split(name, column, (width,))]
+    inner = [f"{column}.1"]
+    around = [*outer, f"{column}.0"]
+    if outer:
+        row = outer[-1]
+        steps.append(Split(name, row, (ROWS,)))
+        around = [*outer[:-1], f"{row}.0", f"{column}.0"]
+        inner = [f"{row}.1", *inner]
+        steps.append(Annotate(name, f"{row}.1", "unroll"))
+    return [
+        *steps,
+        Reorder(name, (*around, *reduced, *inner)),
+        Annotate(name, f"{column}.1", "vectorize"),
+        *_parallel(stage, around),
+    ]
+
+
+def _parallel(stage: Stage, loops: list[str]) -> list[Step]:
+    return [Annotate(stage.name, loops[0], "parallel")] if loops else []

@@ -61,7 +61,7 @@ FEW_ROWS = {
 }
 CONV = {128: Tile(7, 8, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
 # Pixels by vectors of channels.
-DEPTHWISE = {128: (4, 1), 256: (4, 1), 512: (4, 2)}
+DEPTHWISE = {128: (4, 2), 256: (4, 1), 512: (4, 2)}
 # Rows of B side by side, vectors of each, and how far ahead they are fetched.
 VECTOR = {128: (2, 8, 6), 256: (4, 2, 0), 512: (16, 2, 0)}
 
@@ -200,18 +200,15 @@ def softmax_task(rows: int, columns: int, target: Target) -> Task:
     return Task(ops.softmax(placeholder((rows, columns), name="X"), name="S"), target)
 
 
-def softmax(task: Task) -> Program:
-    """All of a row while it is in cache; maximum and sum in several vectors."""
+def softmax(task: Task, rows: int = 2) -> Program:
+    """A few rows at a time, in cache; maximum and sum in several vectors."""
     width = 4 * task.target.lanes("float32")
-    steps: list[Step] = []
-    for stage in ("S_sum", "S_max"):
-        steps += row_reduction(stage, width)
-    steps += [
-        ComputeAt("S_sum", "S", "i0"),
-        ComputeAt("S_sum.rf", "S", "i0"),
-        ComputeAt("S_exp", "S", "i0"),
-        ComputeAt("S_max", "S", "i0"),
-        ComputeAt("S_max.rf", "S", "i0"),
+    stages = ("S_sum", "S_sum.rf", "S_exp", "S_max", "S_max.rf")
+    steps: list[Step] = [
+        *row_reduction("S_sum", width),
+        *row_reduction("S_max", width),
+        Split("S", "i0", (rows,)),
+        *(ComputeAt(stage, "S", "i0.0") for stage in stages),
         Annotate("S_exp", "i1", "vectorize"),
         Annotate("S", "i1", "vectorize"),
     ]
@@ -219,12 +216,14 @@ def softmax(task: Task) -> Program:
 
 
 def row_reduction(stage: str, width: int) -> list[Step]:
-    """Reduce a row into `width` partial results first, then those."""
+    """Reduce rows side by side, each into `width` partial results first."""
     return [
         Split(stage, "k1", (width,)),
         RFactor(stage, "k1.1"),
-        Reorder(f"{stage}.rf", ("i0", "k1.0", "k1.1")),
+        Reorder(f"{stage}.rf", ("k1.0", "i0", "k1.1")),
+        Annotate(f"{stage}.rf", "i0", "unroll"),
         Annotate(f"{stage}.rf", "k1.1", "vectorize"),
+        Annotate(stage, "i0", "unroll"),
         Annotate(stage, "k1.1", "vectorize"),
     ]
 
@@ -237,19 +236,16 @@ def norm_gelu_task(rows: int, columns: int, target: Target) -> Task:
     return Task(ops.gelu(normal, name="Y"), target)
 
 
-def norm_gelu(task: Task) -> Program:
-    """Layer norm and GELU of a row while it is in cache."""
+def norm_gelu(task: Task, rows: int = 2) -> Program:
+    """Layer norm and GELU of a few rows while they are in cache."""
     width = 4 * task.target.lanes("float32")
-    steps: list[Step] = []
-    for stage in ("N_squares", "N_sum"):
-        steps += row_reduction(stage, width)
-    steps += [
+    stages = ("N_squares", "N_squares.rf", "N_mean", "N_sum", "N_sum.rf")
+    steps: list[Step] = [
         Inline("N"),
-        ComputeAt("N_squares", "Y", "i0"),
-        ComputeAt("N_squares.rf", "Y", "i0"),
-        ComputeAt("N_mean", "Y", "i0"),
-        ComputeAt("N_sum", "Y", "i0"),
-        ComputeAt("N_sum.rf", "Y", "i0"),
+        *row_reduction("N_squares", width),
+        *row_reduction("N_sum", width),
+        Split("Y", "i0", (rows,)),
+        *(ComputeAt(stage, "Y", "i0.0") for stage in stages),
         Annotate("Y", "i1", "vectorize"),
     ]
     return Program(Sketch(task, tuple(steps)))

@@ -123,8 +123,9 @@ def _scalar(value: bool | int | float, parameter: Parameter) -> np.ndarray:
             f"pass an array, for example np.full({parameter.shape}, {value!r})",
         )
     order = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+    kind = dtype(parameter.dtype_name).kind
     given = 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2
-    if given > order[dtype(parameter.dtype_name).kind] or (
+    if given > order[kind] or (
         parameter.dtype_name != "bool" and isinstance(value, bool)
     ):
         raise ArgumentError(
@@ -132,7 +133,7 @@ def _scalar(value: bool | int | float, parameter: Parameter) -> np.ndarray:
             f"{value!r} is {type(value).__name__}, but it takes {parameter.dtype_name}",
         )
     try:
-        return np.array(value, parameter.dtype)
+        return np.array(float(value) if kind == "float" else value, parameter.dtype)
     except OverflowError as error:
         raise ArgumentError(parameter.what, str(error)) from error
 
@@ -160,21 +161,41 @@ def _read_torch(value: object, parameter: Parameter) -> View | None:
     """A torch tensor without DLPack, which takes ten times as long; None if unusual."""
     torch = sys.modules["torch"]
     assert isinstance(value, torch.Tensor)
-    if value.requires_grad or value.layout != torch.strided or not value.is_cpu:
+    if value.is_neg():
+        raise ArgumentError(
+            parameter.what,
+            "a view of numbers of the opposite sign",
+            f"pass {parameter.name}.resolve_neg()",
+        )
+    plain = value.layout == torch.strided and value.is_cpu and not value.is_nested
+    if value.requires_grad or not plain:
         return None
     name = str(value.dtype).removeprefix("torch.")
-    _check(parameter, name, tuple(value.shape), value.is_contiguous())
-    return View(int(value.data_ptr()), value)
+    _check(parameter, name, tuple(value.shape), value.is_contiguous(), _TORCH_HINTS)
+    try:
+        return View(int(value.data_ptr()), value)
+    except RuntimeError:  # inside a transform such as vmap
+        return None
+
+
+# How an array is converted, and how it is made dense.
+_HINTS = ("{0}.astype(...)", "np.ascontiguousarray({0})")
+_TORCH_HINTS = ("{0}.to(torch.{1})", "{0}.contiguous()")
 
 
 def _check(
-    parameter: Parameter, dtype_name: str, shape: tuple[int, ...], dense: bool
+    parameter: Parameter,
+    dtype_name: str,
+    shape: tuple[int, ...],
+    dense: bool,
+    hints: tuple[str, str] = _HINTS,
 ) -> None:
     if dtype_name != parameter.dtype_name:
         raise ArgumentError(
             parameter.what,
             f"dtype {dtype_name}, but it takes {parameter.dtype_name}",
-            f"convert it, for example {parameter.name}.astype(...)",
+            "convert it, for example "
+            + hints[0].format(parameter.name, parameter.dtype_name),
         )
     if shape != parameter.shape:
         raise ArgumentError(
@@ -184,11 +205,17 @@ def _check(
         raise ArgumentError(
             parameter.what,
             "not contiguous in row-major order",
-            f"pass np.ascontiguousarray({parameter.name})",
+            f"pass {hints[1].format(parameter.name)}",
         )
 
 
 def _aligned(view: View, parameter: Parameter) -> View:
+    if not view.address:
+        raise ArgumentError(
+            parameter.what,
+            "it has no memory, only a shape",
+            "pass an array with elements, not a stand-in made for tracing",
+        )
     if view.address % parameter.itemsize:
         raise ArgumentError(
             parameter.what,

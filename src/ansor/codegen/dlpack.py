@@ -81,9 +81,9 @@ class Tensor:
 
 def read(value: Exporter) -> Tensor:
     """The array behind `value`, which must be in the memory of the CPU."""
-    device, _ = value.__dlpack_device__()
-    if int(device) not in CPU_DEVICES:
-        name = DEVICES.get(int(device), f"DLPack device {int(device)}")
+    device = _device(value)
+    if device not in CPU_DEVICES:
+        name = DEVICES.get(device, f"DLPack device {device}")
         raise ArgumentError(
             f"{type(value).__name__} on {name}",
             "the kernel runs on the CPU",
@@ -98,6 +98,13 @@ def read(value: Exporter) -> Tensor:
         plain = _Tensor.from_address(_pointer(capsule, b"dltensor"))
         return _describe(plain, capsule, False)
     raise ArgumentError(f"{type(value).__name__}", "its DLPack capsule is not valid")
+
+
+def _device(value: Exporter) -> int:
+    try:
+        return int(value.__dlpack_device__()[0])
+    except (ValueError, RuntimeError) as error:
+        raise ArgumentError(f"{type(value).__name__}", str(error)) from error
 
 
 def _export(value: Exporter) -> object:

@@ -31,6 +31,20 @@ class Compiled:
             ) from None
 
 
+@dataclass(frozen=True)
+class Foreign:
+    """Stands for machine code that this machine cannot run."""
+
+    target: Target
+
+    def address(self, function: str) -> int:
+        raise CodegenError(
+            f"call of {function!r}",
+            f"its code is for {self.target}, which this machine cannot run",
+            "export it, or build it for this machine",
+        )
+
+
 def compile_module(text: str, target: Target) -> Compiled:
     """Compile LLVM text and load it into this process.
 

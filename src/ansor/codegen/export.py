@@ -5,7 +5,7 @@ import json
 from os import PathLike
 from pathlib import Path
 
-from ansor.codegen import engine, llvm
+from ansor.codegen import engine, llvm, runtime
 from ansor.codegen.kernel import Build, Kernel
 from ansor.errors import ArgumentError, CodegenError
 from ansor.ir.expr import Buffer
@@ -25,6 +25,19 @@ C_TYPES = {
     "bool": "bool",
 }
 
+# No names of arguments or functions in a header for C and C++.
+KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char "
+    "class compl concept const consteval constexpr constinit const_cast continue "
+    "co_await co_return co_yield decltype default delete do double dynamic_cast else "
+    "enum explicit export extern false float for friend goto if inline int long "
+    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private "
+    "protected public register reinterpret_cast requires restrict return short signed "
+    "sizeof static static_assert static_cast struct switch template this thread_local "
+    "throw true try typedef typeid typename typeof union unsigned using virtual void "
+    "volatile wchar_t while xor xor_eq".split()
+)
+
 
 def export(kernel: Kernel, directory: str | PathLike[str]) -> None:
     """Write `<name>.o`, `<name>.h` and `<name>.json`; the directory is made if needed.
@@ -39,14 +52,25 @@ def export(kernel: Kernel, directory: str | PathLike[str]) -> None:
             "export the kernel that was bound; the caller passes all inputs",
         )
     build = kernel.build
-    if not build.name.isidentifier() or not build.name.isascii():
-        raise CodegenError(f"export of {build.name!r}", "not a name in C")
+    _check_name(build)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     code = engine.object_code(build.text, build.target)
     (folder / f"{build.name}.o").write_bytes(code)
     (folder / f"{build.name}.h").write_text(header(build), encoding="utf-8")
     (folder / f"{build.name}.json").write_text(manifest(build, code), encoding="utf-8")
+
+
+def _check_name(build: Build) -> None:
+    what, name = f"export of {build.name!r}", build.name
+    if not name.isidentifier() or not name.isascii() or name in KEYWORDS:
+        raise CodegenError(what, "not a name in C")
+    if f"@{name}(" in runtime.text(build.target.arch):
+        raise CodegenError(
+            what,
+            "the runtime that is linked to it calls another function of this name",
+            "give the first output another name",
+        )
 
 
 def header(build: Build) -> str:
@@ -133,7 +157,8 @@ def _argument(buffer: Buffer, name: str, is_input: bool) -> str:
 
 
 def _c_name(name: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return f"{plain}_" if plain in KEYWORDS else plain
 
 
 def manifest(build: Build, code: bytes) -> str:

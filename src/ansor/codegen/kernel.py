@@ -8,7 +8,7 @@ from os import PathLike
 
 import numpy as np
 
-from ansor.codegen import arrays, engine, timing
+from ansor.codegen import arrays, engine, runtime, timing
 from ansor.codegen.arrays import Parameter
 from ansor.errors import ArgumentError, CodegenError
 from ansor.ir.expr import Buffer
@@ -48,6 +48,12 @@ class Build:
                 f"kernel {self.name!r}",
                 f"{self.outputs} outputs of {len(self.parameters)} parameters",
             )
+        if self.name in runtime.ENTRIES:
+            raise CodegenError(
+                f"kernel {self.name!r}",
+                "the runtime has a function of this name",
+                "give the first output another name",
+            )
         for row in self.prepared:
             if row.name not in inputs:
                 raise CodegenError(
@@ -81,11 +87,16 @@ def make_kernel(
     input with a row in `prepared` it gets the packed block, aligned to 64 bytes, and
     `text` also defines the function that fills it. `loops` is what
     `kernel.source("loops")` says, or a function that makes it. `seconds` is the
-    measured time of a call, if there is one.
+    measured time of a call, if there is one. A kernel for another machine can be read
+    and exported, not called.
     """
     build = Build(
         *(name, text, target, tuple(parameters), outputs, loops, tuple(prepared))
     )
+    if target.kind != "cpu":
+        raise CodegenError(f"kernel {name!r}", f"no code for {target} yet", "use a CPU")
+    if not target.is_host:
+        return Kernel(build, engine.Foreign(target), seconds)
     return Kernel(build, engine.compile_module(text, target), seconds)
 
 
@@ -103,7 +114,7 @@ class Kernel:
     """
 
     build: Build
-    compiled: engine.Compiled
+    compiled: engine.Compiled | engine.Foreign
     seconds: float | None = None
     bound: Mapping[str, arrays.View] = field(default_factory=dict)
 
@@ -164,7 +175,7 @@ class Kernel:
         results = tuple(arrays.finish_like(x, model) for x in results)
         return results[0] if len(results) == 1 else results
 
-    def bind(self, **constants: object) -> "Kernel":
+    def bind(self, /, **constants: object) -> "Kernel":
         """This kernel with some inputs fixed, by name.
 
         An input with a layout of its own is copied into it now, so later changes of
@@ -225,6 +236,19 @@ class Kernel:
         from ansor.codegen.export import export
 
         export(self, path)
+
+    def __copy__(self) -> "Kernel":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Kernel":
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise CodegenError(
+            f"pickling of kernel {self.name!r}",
+            "machine code belongs to its process",
+            "pickle the program, and build it where it is needed",
+        )
 
     def __repr__(self) -> str:
         takes = ", ".join(map(_signature, self.parameters[: len(self._inputs)]))

@@ -223,6 +223,8 @@ def _join(present: frozenset[str], hidden: frozenset[str] = frozenset()) -> str:
 
 def _check(target: Target) -> None:
     what = f"target {target.cpu!r}"
+    if isinstance(target.cores, bool) or not isinstance(target.cores, int):
+        raise TargetError(what, f"cores={target.cores!r} is not an integer")
     if target.cores < 1:
         raise TargetError(what, f"cores={target.cores} is below 1")
     if target.kind == "cuda":

@@ -73,7 +73,9 @@ class _Emitter(Values):
         self.frames: list[Frame] = []
         self.entry: list[str] = []
         self.scratch = 0
-        self.flats: dict[int, tuple[Linear, int]] = {}  # by id: copies share indices
+        self.memory: dict[tuple[str, int], str] = {}  # by name and bytes
+        # By the id of the indices, which unrolled copies share, and the buffer.
+        self.flats: dict[tuple[int, str], tuple[Linear, int]] = {}
         self.buffers: dict[str, Buffer] = {}
         self.slots: dict[str, Slots] = {}
         self.parallel = 0  # depth
@@ -160,9 +162,8 @@ class _Emitter(Values):
         self.variables[loop.var.name] = variable
         self.ranges[loop.var.name] = (0, loop.extent - 1)
         self.open_frame({loop.var.name})
-        cached, self.loaded = self.loaded, {}
+        self.loaded = {}
         self.stmt(loop.body)
-        self.loaded = cached
         self.frames.pop()
         self.start_block(latch[1:])
         self.lines.append(f"  {following} = add nuw nsw i64 {variable}, 1")
@@ -202,6 +203,13 @@ class _Emitter(Values):
             )
             return
         self.slots.pop(buffer.name, None)
+        key = (buffer.name, buffer.bytes)
+        if key not in self.memory:
+            self.memory[key] = self.reserve(buffer)
+        self.bases[buffer.name] = self.memory[key]
+
+    def reserve(self, buffer: Buffer) -> str:
+        """Memory for a buffer in all copies of its statement: they run in turn."""
         name = self.fresh("buf")
         size = buffer.bytes + ALIGN  # a vector may read past the end
         if buffer.bytes <= MAX_STACK:
@@ -212,7 +220,7 @@ class _Emitter(Values):
                 f"  {name} = getelementptr inbounds i8, ptr %scratch, i64 {where}"
             )
             self.scratch += -(-size // ALIGN) * ALIGN
-        self.bases[buffer.name] = name
+        return name
 
     def stack_slot(self, dtype: str, lanes: int) -> str:
         name = self.fresh("slot")
@@ -239,7 +247,8 @@ class _Emitter(Values):
         inner.ranges = dict(self.ranges)
         used = used_buffers(loop.body)
         shared = [name for name in self.bases if name in used]
-        outer = [name for name in self.variables if name in _used_variables(loop)]
+        free = _free_variables(loop)
+        outer = [name for name in self.variables if name in free]
         words = [f"ptr {self.bases[name]}" for name in shared]
         words += [f"i64 {self.variables[name]}" for name in outer]
         context = self.fresh("context")
@@ -277,9 +286,10 @@ class _Emitter(Values):
 
     def flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
         """The element offset of an access, and how far lanes lie apart."""
-        found = self.flats.get(id(indices))
+        key = (id(indices), buffer.name)
+        found = self.flats.get(key)
         if found is None:
-            found = self.flats[id(indices)] = self._flat(buffer, indices)
+            found = self.flats[key] = self._flat(buffer, indices)
         return found
 
     def _flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Linear, int]:
@@ -301,7 +311,11 @@ class _Emitter(Values):
         return 0
 
     def pointer(self, buffer: Buffer, form: Linear) -> str:
-        """The address of an element: a sum, each part added where it changes."""
+        """The address of an element: a sum, each part added where it changes.
+
+        Parts of the sum may lie outside the buffer, and so may what is prefetched:
+        these are not `inbounds`.
+        """
         pointer = self.bases[buffer.name]
         key: tuple[object, ...] = (pointer,)
         groups: dict[int, list[tuple[Expr, int]]] = {}
@@ -319,8 +333,7 @@ class _Emitter(Values):
                 offset = self.offset(terms, frame.head, frame)
                 name = self.fresh("a")
                 frame.head.append(
-                    f"  {name} = getelementptr inbounds {element}, ptr {pointer}, "
-                    f"i64 {offset}"
+                    f"  {name} = getelementptr {element}, ptr {pointer}, i64 {offset}"
                 )
                 frame.pointers[key] = name
             pointer = frame.pointers[key]
@@ -334,8 +347,7 @@ class _Emitter(Values):
                 if key not in self.loaded:
                     name = self.fresh("a")
                     self.line(
-                        f"{name} = getelementptr inbounds {element}, ptr {pointer}, "
-                        f"i64 {amount}"
+                        f"{name} = getelementptr {element}, ptr {pointer}, i64 {amount}"
                     )
                     self.loaded[key] = name
                 pointer = str(self.loaded[key])
@@ -384,9 +396,13 @@ def _flat(lines: list[object]) -> Iterable[str]:
             yield str(line)
 
 
-def _used_variables(loop: For) -> set[str]:
-    names: set[str] = set()
+def _free_variables(loop: For) -> set[str]:
+    """The variables of the loops around that the body uses."""
+    used: set[str] = set()
+    bound = {loop.var.name}
     for child in statements(loop.body):
+        if isinstance(child, For):
+            bound.add(child.var.name)
         for expr in expressions(child):
-            names |= variables(expr)
-    return names
+            used |= variables(expr)
+    return used - bound

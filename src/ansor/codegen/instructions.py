@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ansor.codegen.maths import symbol
 from ansor.codegen.module import (
     SUFFIX,
@@ -152,10 +154,10 @@ class Instructions:
     def cast(self, a: Value, dtype: str) -> Value:
         if a.dtype == dtype:
             return a
-        if a.dtype == "bfloat16":
-            return self.cast(self.from_bfloat16(a), dtype)
-        if dtype == "bfloat16":
-            return self.to_bfloat16(self.cast(a, "float32"))
+        if a.dtype in self.by_hand:
+            return self.cast(FROM_HALF[a.dtype](self, a), dtype)
+        if dtype in self.by_hand:
+            return TO_HALF[dtype](self, self.cast(a, "float32"))
         if dtype == "bool":
             zero = self.const(0, a.dtype, a.lanes)
             test = "fcmp une" if is_float(a.dtype) else "icmp ne"
@@ -168,32 +170,96 @@ class Instructions:
         source, target = self.type(a.dtype, a.lanes), self.type(dtype, a.lanes)
         return self.op(f"{opcode} {source} {a.name} to {target}", dtype, a.lanes)
 
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """Types that the target cannot convert: LLVM would call a library."""
+        has_halves = self.target.arch != "x86_64" or "+f16c" in self.target.features
+        return ("bfloat16",) if has_halves else ("bfloat16", "float16")
+
+    def bits(self, a: Value) -> Value:
+        """The bits of a float32 as an int32."""
+        source, target = self.type("float32", a.lanes), self.type("int32", a.lanes)
+        return self.op(f"bitcast {source} {a.name} to {target}", "int32", a.lanes)
+
+    def floats(self, a: Value) -> Value:
+        """The float32 of which an int32 has the bits."""
+        source, target = self.type("int32", a.lanes), self.type("float32", a.lanes)
+        return self.op(f"bitcast {source} {a.name} to {target}", "float32", a.lanes)
+
+    def with_constant(self, opcode: str, a: Value, number: int | float) -> Value:
+        return self.plain(opcode, a, self.const(number, a.dtype, a.lanes))
+
     def saturated(self, opcode: str, a: Value, dtype: str) -> Value:
         source, target = self.type(a.dtype, a.lanes), self.type(dtype, a.lanes)
         name = f"@llvm.{opcode}.{type_suffix(target)}.{type_suffix(source)}"
         self.module.declare(f"{target} {name}({source})")
         return self.op(f"call {target} {name}({source} {a.name})", dtype, a.lanes)
 
-    def from_bfloat16(self, a: Value) -> Value:
-        wide = vector_type("i32", a.lanes)
-        half = vector_type("i16", a.lanes)
-        bits = self.op(f"zext {half} {a.name} to {wide}", "int32", a.lanes)
-        bits = self.plain("shl", bits, self.const(16, "int32", a.lanes))
-        target = self.type("float32", a.lanes)
-        return self.op(f"bitcast {wide} {bits.name} to {target}", "float32", a.lanes)
 
-    def to_bfloat16(self, a: Value) -> Value:
-        """Round to nearest even; a NaN stays a quiet NaN."""
-        n = a.lanes
-        wide = vector_type("i32", n)
-        source = self.type("float32", n)
-        bits = self.op(f"bitcast {source} {a.name} to {wide}", "int32", n)
-        last = self.plain("lshr", bits, self.const(16, "int32", n))
-        odd = self.plain("and", last, self.const(1, "int32", n))
-        up = self.plain("add", odd, self.const(0x7FFF, "int32", n))
-        rounded = self.plain("add", bits, up)
-        quiet = self.plain("or", bits, self.const(0x400000, "int32", n))
-        chosen = self.choose(self.plain("fcmp uno", a, a, "bool"), quiet, rounded)
-        top = self.plain("lshr", chosen, self.const(16, "int32", n))
-        target = vector_type("i16", n)
-        return self.op(f"trunc {wide} {top.name} to {target}", "bfloat16", n)
+def _from_bfloat16(v: Instructions, a: Value) -> Value:
+    half, wide = vector_type("i16", a.lanes), v.type("int32", a.lanes)
+    bits = v.op(f"zext {half} {a.name} to {wide}", "int32", a.lanes)
+    return v.floats(v.with_constant("shl", bits, 16))
+
+
+def _to_bfloat16(v: Instructions, a: Value) -> Value:
+    """Round to nearest even; a NaN stays a quiet NaN."""
+    bits = v.bits(a)
+    odd = v.with_constant("and", v.with_constant("lshr", bits, 16), 1)
+    rounded = v.plain("add", bits, v.with_constant("add", odd, 0x7FFF))
+    quiet = v.with_constant("or", bits, 0x400000)
+    chosen = v.choose(v.plain("fcmp uno", a, a, "bool"), quiet, rounded)
+    top = v.with_constant("lshr", chosen, 16)
+    wide, half = v.type("int32", a.lanes), vector_type("i16", a.lanes)
+    return v.op(f"trunc {wide} {top.name} to {half}", "bfloat16", a.lanes)
+
+
+def _from_float16(v: Instructions, a: Value) -> Value:
+    """Shift the fields into place; a product by 2^112 corrects the exponent, and makes
+    normal numbers of denormal ones. Infinity and NaN get the largest exponent."""
+    n = a.lanes
+    half, short = v.type("float16", n), vector_type("i16", n)
+    raw = v.op(f"bitcast {half} {a.name} to {short}", "int16", n)
+    wide = v.type("int32", n)
+    bits = v.op(f"zext {short} {raw.name} to {wide}", "int32", n)
+    size = v.with_constant("and", bits, 0x7FFF)
+    moved = v.floats(v.with_constant("shl", size, 13))
+    scaled = v.bits(v.with_constant("fmul", moved, 2.0**112))
+    special = v.plain("icmp uge", size, v.const(0x7C00, "int32", n), "bool")
+    chosen = v.choose(special, v.with_constant("or", scaled, 0x7F800000), scaled)
+    sign = v.with_constant("shl", v.with_constant("and", bits, 0x8000), 16)
+    return v.floats(v.plain("or", chosen, sign))
+
+
+def _to_float16(v: Instructions, a: Value) -> Value:
+    """Round to nearest even. Small numbers are rounded by adding 0.5, whose last bit is
+    the last of a denormal half; others by adding to the bits that fall away."""
+    n = a.lanes
+    bits = v.bits(a)
+    size = v.with_constant("and", bits, 0x7FFFFFFF)
+    odd = v.with_constant("and", v.with_constant("lshr", size, 13), 1)
+    shifted = v.with_constant("add", size, 0xFFF - (112 << 23))
+    normal = v.with_constant("lshr", v.plain("add", shifted, odd), 13)
+    near = v.bits(v.with_constant("fadd", v.floats(size), 0.5))
+    small = v.with_constant("sub", near, 126 << 23)
+    is_small = v.plain("icmp ult", size, v.const(113 << 23, "int32", n), "bool")
+    finite = v.choose(is_small, small, normal)
+    is_nan = v.plain("icmp ugt", size, v.const(0x7F800000, "int32", n), "bool")
+    special = v.choose(is_nan, v.const(0x7E00, "int32", n), v.const(0x7C00, "int32", n))
+    is_large = v.plain("icmp uge", size, v.const(143 << 23, "int32", n), "bool")
+    chosen = v.choose(is_large, special, finite)
+    sign = v.with_constant("and", v.with_constant("lshr", bits, 16), 0x8000)
+    whole = v.plain("or", chosen, sign)
+    wide, short = v.type("int32", n), vector_type("i16", n)
+    raw = v.op(f"trunc {wide} {whole.name} to {short}", "int16", n)
+    return v.op(f"bitcast {short} {raw.name} to {v.type('float16', n)}", "float16", n)
+
+
+FROM_HALF: dict[str, Callable[[Instructions, Value], Value]] = {
+    "bfloat16": _from_bfloat16,
+    "float16": _from_float16,
+}
+TO_HALF: dict[str, Callable[[Instructions, Value], Value]] = {
+    "bfloat16": _to_bfloat16,
+    "float16": _to_float16,
+}

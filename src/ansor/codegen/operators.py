@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ansor.codegen.instructions import Instructions
 from ansor.codegen.module import Value
+from ansor.codegen.text import NAN
 from ansor.errors import CodegenError
 from ansor.ir.dtypes import DTYPES, is_float
 
@@ -42,8 +43,8 @@ def _extreme(name: str) -> Emit2:
             return v.intrinsic(f"{name}imum", a.dtype, a, b)
         order = "olt" if name == "max" else "ogt"
         first = v.choose(v.plain(f"fcmp {order}", a, b, "bool"), b, a)
-        if not b.name.startswith("%"):
-            return first  # a constant is no NaN, and a NaN in a was kept
+        if not b.name.startswith("%") and NAN not in b.name:
+            return first  # b is a constant, and a NaN in a was kept
         return v.choose(v.plain("fcmp uno", b, b, "bool"), b, first)
 
     return emit

@@ -12,6 +12,7 @@ import numpy as np
 
 BITS = {"float": 32, "double": 64, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 FLOATS = {"float": "f32", "double": "f64"}
+NAN = "0x7FF8000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ def constant(element: str, number: float | int) -> str:
     """One scalar constant, exactly: a float is written as the bits of a double, after
     rounding to its own width; an integer wraps to the signed range of its type."""
     if element in FLOATS:
+        if number != number:
+            return NAN
         return f"0x{struct.pack('>d', _rounded(element, number)).hex().upper()}"
     if element == "i1":
         return "true" if number else "false"

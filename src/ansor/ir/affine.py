@@ -15,7 +15,7 @@ from ansor.ir.expr import Binary, Call, Cast, Const, Expr, Ramp, Select, Var
 
 Range = tuple[int, int]  # both ends included
 Ranges = Mapping[str, Range]
-UNBOUNDED: Range = (-(1 << 62), 1 << 62)
+UNBOUNDED: Range = (-(1 << 63), (1 << 63) - 1)  # any int64
 
 
 @dataclass(slots=True)
@@ -122,9 +122,9 @@ def interval(expr: Expr, ranges: Ranges) -> Range:
         case Cast(value, dtype) if dtype == INDEX and not is_float(value.dtype):
             return _type_range(value.dtype)
         case Binary("mul", a, b) if not _is_scaled(a, b):
-            return _product(interval(a, ranges), interval(b, ranges))
+            return _wrapped(_product(interval(a, ranges), interval(b, ranges)))
         case Binary() | Call("neg"):
-            return linear(expr).interval(ranges)
+            return _wrapped(linear(expr).interval(ranges))
         case _:
             return UNBOUNDED
 
@@ -137,8 +137,14 @@ def _type_range(dtype: str) -> Range:
     row = DTYPES[dtype]
     if row.kind == "int":
         half = 1 << (row.bits - 1)
-        return (-half, half - 1) if row.bits < 64 else UNBOUNDED
+        return -half, half - 1
     return 0, 1 if row.kind == "bool" else (1 << row.bits) - 1
+
+
+def _wrapped(exact: Range) -> Range:
+    """The bounds of a result that wraps around where it leaves int64."""
+    fits = UNBOUNDED[0] <= exact[0] and exact[1] <= UNBOUNDED[1]
+    return exact if fits else UNBOUNDED
 
 
 def _hull(a: Range, b: Range) -> Range:

@@ -18,6 +18,10 @@ from ansor.ir.expr import (
 )
 from ansor.ir.stmt import Allocate, For, If, Prefetch, Seq, Stmt, Store
 
+# Levels of an expression. What rewrites one calls itself for the operands, and Python
+# allows about a thousand calls within one another.
+DEEPEST = 150
+
 Rewrite = Callable[[Expr], Expr]
 
 
@@ -75,6 +79,16 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = stack.pop()
         yield node
         stack.extend(children(node))
+
+
+def depth(expr: Expr) -> int:
+    """How many operands lie below one another; 1 for a variable or a constant."""
+    deepest, stack = 0, [(expr, 1)]
+    while stack:
+        node, level = stack.pop()
+        deepest = max(deepest, level)
+        stack.extend((child, level + 1) for child in children(node))
+    return deepest
 
 
 def variables(expr: Expr) -> set[str]:

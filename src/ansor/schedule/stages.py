@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ansor.errors import ScheduleError
 from ansor.ir.affine import linear
 from ansor.ir.expr import Buffer, Const, Expr, Load, Var
-from ansor.ir.visit import map_loads, substitute
+from ansor.ir.visit import DEEPEST, depth, map_loads, substitute
 from ansor.schedule.knobs import Fixed, Follow
 from ansor.schedule.legal import is_inside, readers
 from ansor.schedule.loops import Reorder, Split, find_loop
@@ -114,9 +114,20 @@ class Inline(Fixed):
             raise ScheduleError(str(self), "its loops were changed", "inline it first")
         for consumer in plan.consumers(nest.stage.buffers):
             body = tuple(_inlined(e, nest.stage) for e in consumer.stage.body)
+            self._check_depth(consumer.name, body)
             stage = replace(consumer.stage, body=body)
             plan = plan.with_nest(replace(consumer, stage=stage))
         return plan.without(self.stage)
+
+    def _check_depth(self, consumer: str, body: tuple[Expr, ...]) -> None:
+        levels = max(map(depth, body))
+        if levels > DEEPEST:
+            raise ScheduleError(
+                str(self),
+                f"the formula of {consumer!r} would have {levels} levels of operands, "
+                f"more than {DEEPEST}",
+                "compute some of the stages between at the root",
+            )
 
     def __str__(self) -> str:
         return f"inline {self.stage}"

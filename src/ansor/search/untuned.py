@@ -4,6 +4,8 @@ Fixed rules, the same for every shape. They give each stage the structure that f
 accesses; sizes that fit a machine and a shape are what tuning is for.
 """
 
+from contextlib import suppress
+
 from ansor.errors import ScheduleError
 from ansor.ir.ops import REDUCERS
 from ansor.ir.visit import loads, variables
@@ -25,10 +27,8 @@ def untuned(task: Task) -> Program:
         if not is_output and _is_inlined(task, stage):
             sketch = sketch.then(Inline(stage.name))
             continue
-        try:
+        with suppress(ScheduleError):  # else as it stands: always correct
             sketch = sketch.then(*_steps(task, stage))
-        except ScheduleError:
-            pass  # as it stands, then: always correct
     return Program(sketch)
 
 

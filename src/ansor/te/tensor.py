@@ -10,7 +10,7 @@ from ansor.errors import ExpressionError
 from ansor.ir.affine import linear
 from ansor.ir.dtypes import DTYPES, INDEX
 from ansor.ir.expr import Buffer, Const, Expr, Load, Select
-from ansor.ir.visit import children, walk
+from ansor.ir.visit import DEEPEST, children, depth, walk
 from ansor.te.reduction import Reduction, as_extent, check_name
 from ansor.te.value import IndexVar, Scalar, Value, as_index, wrap
 
@@ -140,6 +140,7 @@ def compute(
         operation = Operation(vars, result.axes, result.body, result.reducer)
     else:
         operation = Operation(vars, (), (wrap(result, f"{what}: result").expr,), None)
+    _check_depth(what, operation)
     _check_scope(what, operation)
     _check_bounds(what, operation)
     dtype = operation.body[-1].dtype
@@ -193,6 +194,16 @@ def _axis_names(what: str, function: Body, rank: int) -> list[str]:
             what, f"the function takes {len(names)} axes, but the shape has {rank}"
         )
     return names
+
+
+def _check_depth(what: str, op: Operation) -> None:
+    levels = max(map(depth, op.body))
+    if levels > DEEPEST:
+        raise ExpressionError(
+            what,
+            f"the formula has {levels} levels of operands, more than {DEEPEST}",
+            "make two computes of it",
+        )
 
 
 def _check_scope(what: str, op: Operation) -> None:

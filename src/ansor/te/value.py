@@ -331,15 +331,18 @@ def binary(op: str, left: object, right: object) -> Value:
 
 
 def _check_operands(op: str, a: Value, b: Value) -> None:
-    text = f"{a} {BINARY[op].symbol} {b}"
     if op in _BITWISE and is_float(a.dtype):
-        raise ExpressionError(text, _needs_bits(a.dtype), _BITS_HINT)
+        raise ExpressionError(_written(op, a, b), _needs_bits(a.dtype), _BITS_HINT)
     if a.dtype == "bool" and op not in (*_COMPARE, "and", "or", "xor"):
         raise ExpressionError(
-            text,
+            _written(op, a, b),
             "both operands are bool",
             'use & | ^ ~, or cast them: cast(x, "int32")',
         )
+
+
+def _written(op: str, a: Value, b: Value) -> str:
+    return f"{a} {BINARY[op].symbol} {b}"
 
 
 def _fold(op: str, a: Expr, b: Expr) -> Expr | None:

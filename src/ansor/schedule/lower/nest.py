@@ -15,7 +15,7 @@ from ansor.ir.stmt import THREADS, Allocate, For, Function, If, Prefetch, Stmt, 
 from ansor.ir.visit import map_loads, rebuild, seq, variables
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.lower.coordinates import Coordinates
-from ansor.schedule.plan import Nest, Plan
+from ansor.schedule.plan import Nest, Plan, SplitRelation
 
 LINE_BYTES = 64
 MAX_PREFETCHES = 16  # of one prefetch step, each time
@@ -228,9 +228,8 @@ class _Builder:
         """The value of one part of a split axis, from the value of the axis."""
         if node in where:
             return where[node].expr()
-        for relation in nest.relations:
-            split = self.bounds.split_of(nest, getattr(relation, "parent", ""))
-            if split is not None and node in split.parts:
+        for split in nest.relations:
+            if isinstance(split, SplitRelation) and node in split.parts:
                 at = split.parts.index(node)
                 below = 1
                 for part in split.parts[at + 1 :]:

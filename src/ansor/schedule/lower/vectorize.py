@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ansor.ir.affine import Range, interval, linear
+from ansor.ir.affine import Linear, Range, interval, linear
 from ansor.ir.dtypes import DTYPES, INDEX
 from ansor.ir.expr import (
     Binary,
@@ -211,7 +211,7 @@ class _Vector:
 
     def overlaps(self, store: Store) -> bool:
         """True if lanes may write the same element, or read what another wrote."""
-        if not any(linear(i).terms.get(self.var) for i in store.indices):
+        if not any(self.affine(index)[0] for index in store.indices):
             return True
         return any(
             isinstance(node, Load)
@@ -245,16 +245,20 @@ class _Vector:
     def wide(self, e: Expr) -> Expr:
         return e if e.lanes == self.lanes else Broadcast(e, self.lanes)
 
+    def affine(self, index: Expr) -> tuple[int, Linear]:
+        """An index as step * variable + rest; the step is 0 if the rest varies too."""
+        rest = linear(index)
+        step = rest.terms.pop(self.var, 0)
+        return (0 if any(map(self.varies, rest.terms)) else step), rest
+
     def index(self, e: Expr) -> Expr:
         """An index: a ramp where it is affine in the variable."""
         if not self.varies(e):
             return e
-        form = linear(e)
-        step = form.terms.pop(self.var, 0)
-        if step and not any(self.varies(atom) for atom in form.terms):
-            base = form.plus(linear(self.base), step)
-            return Ramp(base.expr(), step, self.lanes)
-        return self.expr(e)
+        step, rest = self.affine(e)
+        if step == 0:
+            return self.expr(e)
+        return Ramp(rest.plus(linear(self.base), step).expr(), step, self.lanes)
 
     def expr(self, e: Expr) -> Expr:
         if not self.varies(e):

@@ -41,6 +41,7 @@ class Sketch:
                 f"is of type {type(self.task).__name__}, not a task",
                 "write Sketch(ansor.Task(outputs))",
             )
+        object.__setattr__(self, "steps", tuple(self.steps))
 
     @cached_property
     def plan(self) -> Plan:

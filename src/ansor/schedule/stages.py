@@ -113,20 +113,20 @@ class Inline(Fixed):
         if not nest.is_fresh:
             raise ScheduleError(str(self), "its loops were changed", "inline it first")
         for consumer in plan.consumers(nest.stage.buffers):
+            self._check_depth(nest.stage, consumer.stage)
             body = tuple(_inlined(e, nest.stage) for e in consumer.stage.body)
-            self._check_depth(consumer.name, body)
             stage = replace(consumer.stage, body=body)
             plan = plan.with_nest(replace(consumer, stage=stage))
         return plan.without(self.stage)
 
-    def _check_depth(self, consumer: str, body: tuple[Expr, ...]) -> None:
-        levels = max(map(depth, body))
+    def _check_depth(self, stage: Stage, consumer: Stage) -> None:
+        levels = sum(max(map(depth, x.body)) for x in (stage, consumer))
         if levels > DEEPEST:
             raise ScheduleError(
                 str(self),
-                f"the formula of {consumer!r} would have {levels} levels of operands, "
-                f"more than {DEEPEST}",
-                "compute some of the stages between at the root",
+                f"{consumer.name!r} could get {levels} levels of operands, more than "
+                f"{DEEPEST}",
+                "leave it a stage of its own",
             )
 
     def __str__(self) -> str:

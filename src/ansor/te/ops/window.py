@@ -110,10 +110,10 @@ def window(
 
 def sizes(what: str, given: Sizes, rank: int) -> tuple[int, ...]:
     """One positive integer per axis."""
-    result = (given,) * rank if isinstance(given, int) else tuple(given)
-    if len(result) != rank or any(n < 1 for n in result):
+    result = tuple(given) if isinstance(given, Sequence) else (given,) * rank
+    if len(result) != rank or any(not isinstance(n, int) or n < 1 for n in result):
         raise ExpressionError(
-            f"{what} {given}", f"is neither a positive integer nor {rank} of them"
+            f"{what} {given!r}", f"is neither a positive integer nor {rank} of them"
         )
     return result
 
@@ -121,10 +121,10 @@ def sizes(what: str, given: Sizes, rank: int) -> tuple[int, ...]:
 def _pairs(what: str, given: Padding, rank: int) -> tuple[tuple[int, int], ...]:
     each: Sequence[int | tuple[int, int]]
     each = (given,) * rank if isinstance(given, int) else tuple(given)
-    pairs = tuple((p, p) if isinstance(p, int) else (p[0], p[1]) for p in each)
-    if len(pairs) != rank or any(n < 0 for pair in pairs for n in pair):
+    pairs = tuple((p, p) if isinstance(p, int) else tuple(p) for p in each)
+    if len(pairs) != rank or not all(map(_is_pair, pairs)):
         raise ExpressionError(
-            f"{what} {given}", f"is not {rank} sizes or (before, after) pairs from 0 up"
+            f"{what} {given!r}", f"is not {rank} sizes or (before, after) pairs from 0 up"
         )
     return pairs
 

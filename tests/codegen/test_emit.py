@@ -14,7 +14,15 @@ from ansor.ir import ops
 from ansor.ir.dtypes import DTYPES, is_float, is_int
 from ansor.ir.expr import Binary, Buffer, Call, Cast, Const, Load, Ramp, Var
 from ansor.ir.stmt import For, Function, Prefetch, Seq, Store
-from ansor.schedule import Annotate, Pack, Program, Reorder, Sketch, Split
+from ansor.schedule import (
+    Annotate,
+    ComputeAt,
+    Pack,
+    Program,
+    Reorder,
+    Sketch,
+    Split,
+)
 from ansor.schedule.lower.halves import widen_halves
 
 pytestmark = pytest.mark.llvm
@@ -308,6 +316,45 @@ def test_a_prefetch_is_an_instruction():
     given = np.arange(8, dtype=np.float32)
     kernel = make_kernel("f", emit((function,), HOST), HOST, (a, b))
     assert (kernel(given) == given).all()
+
+
+def test_one_tuple_of_indices_for_two_shapes():
+    a, b = Buffer("a", (2, 8), "float32"), Buffer("b", (2, 3), "float32")
+    indices = (Var("i"), Var("j"))
+    copy = Store(b, indices, Load(a, indices))
+    function = Function("f", (a, b), For(Var("i"), 2, For(Var("j"), 3, copy)))
+    kernel = make_kernel("f", emit((function,), HOST), HOST, (a, b))
+    given = np.arange(16, dtype=np.float32).reshape(2, 8)
+    assert (kernel(given) == given[:, :3]).all()
+
+
+def test_parts_of_an_address_may_lie_outside():
+    """4 - i begins with -i, before the buffer."""
+    mirrored = ansor.compute((11, 5), lambda i, j: A[i, 4 - j], name="B")
+    gep = re.compile("getelementptr inbounds float")
+    assert not gep.search(code(mirrored, (), HOST))
+
+
+@pytest.mark.parametrize("columns", [2048, 8192])  # on the stack, on the heap
+def test_copies_of_a_statement_share_their_memory(columns):
+    x = ansor.placeholder((256, columns), name="X")
+    at = ansor.placeholder((256,), "int32", name="at")
+    y = ansor.compute((256, columns), lambda i, j: x[i, j] + 1.0, name="Y")
+    z = ansor.compute((256,), lambda i: y[i, at[i]], name="Z")
+    steps = (ComputeAt("Y", "Z", "i"), Annotate("Z", "i", "unroll"))
+    sizes = re.findall(
+        r"alloca \[(\d+) x i8|acquire\(i64 (\d+)\)", code(z, steps, HOST)
+    )
+    (size,) = sizes
+    assert int(max(size)) == columns * 4 + 64
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_x86_asks_whether_a_constant_is_nan(name):
+    function = getattr(ansor, f"{name}imum")
+    for number, asks in ((1.0, False), (np.nan, True), (-np.nan, True)):
+        out = ansor.compute((11,), lambda i, c=float(number): function(A[i, 0], c))
+        assert ("fcmp uno" in code(out, (), AVX512)) is asks
 
 
 # -- cross-compilation ---------------------------------------------------------------

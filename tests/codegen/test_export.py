@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from ansor.codegen.export import C_TYPES
-from ansor.codegen.kernel import Build, Kernel, Prepared, make_kernel
+from ansor.codegen.export import C_TYPES, header
+from ansor.codegen.kernel import Build, Prepared, make_kernel
 from ansor.errors import ArgumentError
 from ansor.ir.dtypes import DTYPES
 from ansor.ir.expr import Buffer
@@ -137,10 +137,15 @@ def test_manifest_and_same_bytes(tmp_path):
 def test_export_for_another_machine(tmp_path):
     target = Target("x86_64" if HOST.arch == "aarch64" else "aarch64")
     shape = tuple(Buffer(x, (3, 4), "float32") for x in "ABC")
-    build = Build("add", ADD, target, shape)
-    Kernel(build, double("twice").compiled).export(tmp_path)
+    make_kernel("add", ADD, target, shape).export(tmp_path)
     machine = int.from_bytes((tmp_path / "add.o").read_bytes()[18:20], "little")
     assert machine == {"x86_64": 62, "aarch64": 183}[target.arch]
+
+
+def test_arguments_are_not_keywords():
+    names = [Buffer(x, (4,), "float32") for x in ("int", "class", "A")]
+    text = header(Build("sum", PACKED, HOST, tuple(names)))
+    assert "void sum(const float *int_, const float *class_, float *A);" in text
 
 
 def test_bound_kernels_are_not_exported(tmp_path):

@@ -1,16 +1,20 @@
 """Calling kernels with arrays."""
 
+import copy
 import threading
 import time
+import warnings
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import ansor
 from ansor.codegen import arrays, dlpack
 from ansor.codegen.kernel import Prepared, make_kernel
 from ansor.errors import ArgumentError, CodegenError
 from ansor.ir.expr import Buffer
+from ansor.search.build import build
 from ansor.target.target import Target
 from codegen.texts import ADD, COPY16, DOUBLE, PACKED, TWO
 
@@ -191,6 +195,43 @@ def test_torch_misuse(add):
     assert "hint: detach it" in message(add, torch.ones(3, 4, requires_grad=True), a)
     assert "overlaps argument 'B'" in message(add, a.clone(), a, out=a)
     assert torch.equal(add(a, a[:1].expand(1, 4).repeat(3, 1)), 2 * a)
+
+
+def test_torch_tensors_that_are_not_what_they_point_to(add):
+    torch = pytest.importorskip("torch")
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+    a = torch.ones(3, 4)
+    assert "hint: pass A.resolve_neg()" in message(add, torch._neg_view(a), a)
+    with fake.FakeTensorMode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "no memory" in message(add, torch.empty(3, 4), a)
+    assert "meta" in message(add, a.to("meta"), a)
+
+
+def test_torch_hints_are_of_torch(add):
+    torch = pytest.importorskip("torch")
+    a = torch.ones(3, 4)
+    assert "hint: pass A.contiguous()" in message(add, torch.ones(4, 3).T, a)
+    assert "example A.to(torch.float32)" in message(add, a.double(), a)
+
+
+def test_a_copy_of_a_kernel_is_the_kernel(add):
+    assert copy.copy(add) is add
+    assert copy.deepcopy(add) is add
+
+
+def test_bind_takes_every_name():
+    inputs = [ansor.placeholder((4,), name=name) for name in ("self", "name")]
+    total = ansor.compute((4,), lambda i: inputs[0][i] + inputs[1][i])
+    kernel = build(ansor.Task([*inputs, total]))
+    a = np.ones(4, np.float32)
+    assert kernel.bind(**{"self": a, "name": a})().tolist() == [2.0] * 4
+
+
+def test_numbers_too_wide_for_int64_are_floats():
+    x = ansor.placeholder((), "bfloat16", name="x")
+    kernel = build(ansor.Task(ansor.compute((), lambda: x[()], name="y")))
+    assert float(kernel(2**70)) == 2.0**70
 
 
 class Wrapped:

@@ -1,6 +1,7 @@
 """One misuse of code generation per case, full message compared."""
 
 import gc
+import pickle
 
 import pytest
 
@@ -30,7 +31,35 @@ def unknown_function():
     engine.compile_module(call + "  ret void\n}\n", ansor.Target.host())
 
 
+def exported(name):
+    build(ansor.Task(ansor.compute((4,), lambda i: i, name=name))).export("nowhere")
+
+
 CASES = {
+    "kernel for a GPU": (
+        lambda: build(ansor.Task(B, ansor.Target("cuda", arch="sm_90"))),
+        "kernel 'B': no code for cuda sm_90, 132 multiprocessors yet\n"
+        "  hint: use a CPU",
+    ),
+    "kernel called like a function of the runtime": (
+        lambda: make_kernel("ansor_parallel_for", "", X86, [OUT]),
+        "kernel 'ansor_parallel_for': the runtime has a function of this name\n"
+        "  hint: give the first output another name",
+    ),
+    "export of a function that the runtime calls": (
+        lambda: exported("free"),
+        "export of 'free': the runtime that is linked to it calls another function of "
+        "this name\n  hint: give the first output another name",
+    ),
+    "export of a keyword": (
+        lambda: exported("int"),
+        "export of 'int': not a name in C",
+    ),
+    "pickled kernel": (
+        lambda: pickle.dumps(build(ansor.Task(B))),
+        "pickling of kernel 'B': machine code belongs to its process\n"
+        "  hint: pickle the program, and build it where it is needed",
+    ),
     "thread index on a CPU": (
         bound_to_a_thread,
         "loop B.i: threadIdx.x has no CPU code\n"
@@ -55,9 +84,19 @@ def test_message(case):
     assert str(caught.value) == message
 
 
-def test_a_foreign_target_is_compiled_but_not_loaded():
+def test_a_kernel_for_another_machine_is_not_called():
+    kernel = build(ansor.Task(B, FOREIGN))
     with pytest.raises(ansor.CodegenError) as caught:
-        build(ansor.Task(B, FOREIGN))
+        kernel()
+    assert str(caught.value) == (
+        f"call of 'B': its code is for {FOREIGN}, which this machine cannot run\n"
+        "  hint: export it, or build it for this machine"
+    )
+
+
+def test_code_for_another_machine_is_not_loaded():
+    with pytest.raises(ansor.CodegenError) as caught:
+        engine.compile_module("", FOREIGN)
     assert str(caught.value) == (
         f"loading of code for {FOREIGN}: this machine cannot run it\n"
         "  hint: export it, or use a target that fits this machine"

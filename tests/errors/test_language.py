@@ -33,7 +33,32 @@ def foreign_axis():
     ansor.compute((4,), lambda j: F[seen[0]], name="B")
 
 
+def deep(x, levels):
+    value = x + 1.0
+    for _ in range(levels):
+        value = value * 0.5
+    return value
+
+
+def convolution(**how):
+    x, w = ansor.placeholder((1, 2, 5, 5)), ansor.placeholder((3, 2, 3, 3))
+    return lambda: ops.conv2d(x, w, **how)
+
+
 CASES = {
+    "deep formula": (
+        each(lambda i: deep(F[i], 400)),
+        "compute 'B': the formula has 403 levels of operands, more than 150\n"
+        "  hint: make two computes of it",
+    ),
+    "padding by name": (
+        convolution(padding="same"),
+        "conv2d: padding 'same': is not 2 sizes or (before, after) pairs from 0 up",
+    ),
+    "stride as a float": (
+        convolution(stride=1.5),
+        "conv2d: stride 1.5: is neither a positive integer nor 2 of them",
+    ),
     "truth": (
         each(lambda i: F[i] if F[i] > 0 else 0),
         "truth of 0.0 < F[i]: known only when the kernel runs\n"

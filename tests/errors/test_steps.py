@@ -46,6 +46,13 @@ ARGMAX = ansor.Task(M)
 STENCIL = ansor.Task(T)
 
 
+def long_chain():
+    value = F
+    for n in range(200):
+        value = ansor.compute((40,), lambda i, x=value: x[i] * 0.5 + 1.0, name=f"s{n}")
+    Sketch(ansor.Task(value)).then(*(Inline(f"s{n}") for n in range(199)))
+
+
 def chain(*steps):
     return lambda: Sketch(CHAIN).then(*steps)
 
@@ -337,6 +344,11 @@ CASES = {
     "inline an input": (
         chain(Inline("A")),
         "inline A: no stage 'A'\n  hint: stages are C, P, D",
+    ),
+    "inline a long chain": (
+        long_chain,
+        "inline s72: 's73' could get 152 levels of operands, more than 150\n"
+        "  hint: leave it a stage of its own",
     ),
     "inline after a split": (
         chain(Split("P", "i", (4,)), Inline("P")),

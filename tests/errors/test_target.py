@@ -31,6 +31,10 @@ CASES = {
         "  hint: use one of generic, cortex-a72, cortex-a76, neoverse-n1, "
         "neoverse-n2, neoverse-v1, neoverse-v2, apple-m1",
     ),
+    "cores as text": (
+        lambda: Target("cpu", cpu="haswell", cores="4"),
+        "target 'haswell': cores='4' is not an integer",
+    ),
     "no cores": (
         lambda: Target("cpu", cpu="haswell", cores=-1),
         "target 'haswell': cores=-1 is below 1",

@@ -1,6 +1,6 @@
 """Programs that once came out wrong, as small as they get; found by the oracle."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import pytest
 import ansor
 from ansor.errors import ScheduleError
 from ansor.ir.dtypes import DTYPES
+from ansor.ir.expr import Expr
 from ansor.schedule import (
     Annotate,
     CacheRead,
@@ -86,6 +87,22 @@ def test_int64_values_are_compared_without_a_difference():
     extremes = np.iinfo(np.int64)
     values = np.array([[3, extremes.min, extremes.max], [extremes.min, 1, 1]])
     agree([C, D], inputs=[values])
+
+
+@pytest.mark.llvm
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda x: x // 1024 < (1 << 52) + 5,
+        lambda x: (ansor.maximum(x, 0) * 8) // 64 < 0,
+        lambda x: ansor.minimum((ansor.maximum(x, 0) * x) // 16, 0),
+    ],
+    ids=["quotient", "multiple", "square"],
+)
+def test_int64_values_are_bounded_by_their_type_only(formula: Callable[..., Expr]):
+    A = ansor.placeholder((4,), "int64", name="A")
+    C = ansor.compute((4,), lambda i: formula(A[i]), name="C")
+    agree(C, inputs=[np.array([np.iinfo(np.int64).max, 1 << 60, 5, -3])])
 
 
 @pytest.mark.llvm

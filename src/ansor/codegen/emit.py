@@ -23,6 +23,9 @@ from ansor.ir.visit import expressions, statements, variables, walk
 from ansor.target.target import Target
 
 MAX_STACK = 8192  # bytes of one buffer on the stack; larger ones come from the heap
+# Of one buffer. Copies of a statement have memory each, as pointers into one block
+# would stay in registers from copy to copy; many copies (unrolled) take turns.
+MAX_BLOCKS = 8
 ALIGN = 64
 NO_UNROLL = '!{!"llvm.loop.unroll.disable"}'
 
@@ -73,7 +76,7 @@ class _Emitter(Values):
         self.frames: list[Frame] = []
         self.entry: list[str] = []
         self.scratch = 0
-        self.memory: dict[tuple[str, int], str] = {}  # by name and bytes
+        self.memory: dict[Buffer, list[str]] = {}  # see MAX_BLOCKS
         # By the id of the indices, which unrolled copies share, and the buffer.
         self.flats: dict[tuple[int, str], tuple[Linear, int]] = {}
         self.buffers: dict[str, Buffer] = {}
@@ -203,13 +206,15 @@ class _Emitter(Values):
             )
             return
         self.slots.pop(buffer.name, None)
-        key = (buffer.name, buffer.bytes)
-        if key not in self.memory:
-            self.memory[key] = self.reserve(buffer)
-        self.bases[buffer.name] = self.memory[key]
+        blocks = self.memory.setdefault(buffer, [])
+        if len(blocks) < MAX_BLOCKS:
+            blocks.append(self.reserve(buffer))
+        else:
+            blocks.append(blocks.pop(0))  # the copies run one after another
+        self.bases[buffer.name] = blocks[-1]
 
     def reserve(self, buffer: Buffer) -> str:
-        """Memory for a buffer in all copies of its statement: they run in turn."""
+        """Memory that this function has for a buffer."""
         name = self.fresh("buf")
         size = buffer.bytes + ALIGN  # a vector may read past the end
         if buffer.bytes <= MAX_STACK:

@@ -27,16 +27,22 @@ C_TYPES = {
 
 # No names of arguments or functions in a header for C and C++.
 KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char "
-    "class compl concept const consteval constexpr constinit const_cast continue "
-    "co_await co_return co_yield decltype default delete do double dynamic_cast else "
-    "enum explicit export extern false float for friend goto if inline int long "
-    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private "
-    "protected public register reinterpret_cast requires restrict return short signed "
-    "sizeof static static_assert static_cast struct switch template this thread_local "
-    "throw true try typedef typeid typename typeof union unsigned using virtual void "
-    "volatile wchar_t while xor xor_eq".split()
-)
+    (
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor",
+        "bool", "break", "case", "catch", "char", "class", "compl", "concept",
+        "const", "consteval", "constexpr", "constinit", "const_cast", "continue",
+        "co_await", "co_return", "co_yield", "decltype", "default", "delete", "do",
+        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern",
+        "false", "float", "for", "friend", "goto", "if", "inline", "int", "long",
+        "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
+        "operator", "or", "or_eq", "private", "protected", "public", "register",
+        "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
+        "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+        "template", "this", "thread_local", "throw", "true", "try", "typedef",
+        "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual",
+        "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+    )
+)  # fmt: skip
 
 
 def export(kernel: Kernel, directory: str | PathLike[str]) -> None:

@@ -213,7 +213,8 @@ def select(condition: Scalar, a: Scalar, b: Scalar) -> Value:
 def cast(x: Scalar, dtype: str) -> Value:
     """x in another type, as NumPy's astype: float to integer truncates.
 
-    A number becomes a constant of that type and has to fit it.
+    A float that the integer type cannot hold gives any value. A number becomes a
+    constant of that type and has to fit it.
 
     >>> cast(3, "int8")
     <int8(3): int8>

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from operator import index
+from typing import SupportsIndex, TypeVar
 
 from ansor.errors import ExpressionError
 from ansor.te.ops.matmul import check_rank
@@ -111,7 +112,9 @@ def window(
 def sizes(what: str, given: Sizes, rank: int) -> tuple[int, ...]:
     """One positive integer per axis."""
     result = tuple(given) if isinstance(given, Sequence) else (given,) * rank
-    if len(result) != rank or any(not isinstance(n, int) or n < 1 for n in result):
+    if len(result) != rank or not all(
+        isinstance(n, SupportsIndex) and n >= 1 for n in result
+    ):
         raise ExpressionError(
             f"{what} {given!r}", f"is neither a positive integer nor {rank} of them"
         )
@@ -119,14 +122,20 @@ def sizes(what: str, given: Sizes, rank: int) -> tuple[int, ...]:
 
 
 def _pairs(what: str, given: Padding, rank: int) -> tuple[tuple[int, int], ...]:
-    each: Sequence[int | tuple[int, int]]
-    each = (given,) * rank if isinstance(given, int) else tuple(given)
-    pairs = tuple((p, p) if isinstance(p, int) else tuple(p) for p in each)
+    each = tuple(given) if isinstance(given, Sequence) else (given,) * rank
+    pairs = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in each]
     if len(pairs) != rank or not all(map(_is_pair, pairs)):
         raise ExpressionError(
-            f"{what} {given!r}", f"is not {rank} sizes or (before, after) pairs from 0 up"
+            f"{what} {given!r}",
+            f"is not {rank} sizes or (before, after) pairs from 0 up",
         )
-    return pairs
+    return tuple((index(before), index(after)) for before, after in pairs)
+
+
+def _is_pair(pair: tuple[object, ...]) -> bool:
+    return len(pair) == 2 and all(
+        isinstance(n, SupportsIndex) and index(n) >= 0 for n in pair
+    )
 
 
 def padded(x: Tensor, layout: Layout, w: Window, value: Scalar, name: str) -> Tensor:

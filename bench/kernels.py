@@ -216,7 +216,7 @@ def overheads(target: Target) -> dict[str, float]:
             kernel(x, out=out)
         calls.append((time.perf_counter() - start) / 20)
     runtime.set_threads(2)
-    region = calibrate(target, refresh=True).fork_join_seconds
+    region = calibrate(target).fork_join_seconds
     return {"call_us": 1e6 * median(calls), "region_us": 1e6 * region}
 
 
@@ -227,7 +227,7 @@ def run_group(threads: int, only: str) -> None:
     torch.set_num_threads(threads)
     runtime.set_threads(threads)
     target = Target("cpu", cores=threads)
-    peak = calibrate(target).peak_flops_per_core
+    peak = calibrate(target, refresh=True).peak_flops_per_core
     cases = one_thread(target) if threads == 1 else two_threads(target)
     with torch.no_grad():
         for case in cases:

@@ -63,7 +63,7 @@ def interpret(
 
 def execute(case: Case) -> list[np.ndarray]:
     """The outputs of the machine code, which must not write around them."""
-    kernel = build(case.task, case.program)
+    kernel = build(case.task, program=case.program)
     runtime.set_threads(case.threads)
     blocks = [guarded(buffer) for buffer in case.task.dag.outputs]
     kernel(*case.inputs, out=tuple(array for _, array in blocks))

@@ -94,3 +94,17 @@ def tasks() -> dict[str, ansor.Tensor]:
 @pytest.mark.parametrize("name", tasks())
 def test_untuned_programs(name):
     check(ansor.Task(tasks()[name], PAIR), None)
+
+
+def test_untuned_long_chains_stay_small():
+    x = ansor.placeholder((8,), name="X")
+    for n in range(120):
+        x = ansor.compute((8,), lambda i, x=x: x[i] * 0.5 + 1.0, name=f"s{n}")
+    check(ansor.Task(x, HOST), None)
+
+
+def test_untuned_stages_read_twice_stay_small():
+    x = ansor.placeholder((8,), name="X")
+    for n in range(20):
+        x = ansor.compute((8,), lambda i, x=x: x[i] * 0.5 + x[7 - i], name=f"s{n}")
+    check(ansor.Task(x, HOST), None)

@@ -7,7 +7,7 @@ import pytest
 
 import ansor
 from ansor.codegen import asm, engine, module, operators
-from ansor.codegen.emit import emit
+from ansor.codegen.emit import MAX_BLOCKS, emit
 from ansor.codegen.kernel import make_kernel
 from ansor.codegen.maths import FUNCTIONS_WITH_DEFINITIONS
 from ansor.ir import ops
@@ -342,11 +342,16 @@ def test_copies_of_a_statement_share_their_memory(columns):
     y = ansor.compute((256, columns), lambda i, j: x[i, j] + 1.0, name="Y")
     z = ansor.compute((256,), lambda i: y[i, at[i]], name="Z")
     steps = (ComputeAt("Y", "Z", "i"), Annotate("Z", "i", "unroll"))
-    sizes = re.findall(
-        r"alloca \[(\d+) x i8|acquire\(i64 (\d+)\)", code(z, steps, HOST)
+    text = code(z, steps, HOST)
+    sizes = re.findall(r"alloca \[(\d+) x i8", text) + re.findall(
+        r"acquire\(i64 (\d+)\)", text
     )
-    (size,) = sizes
-    assert int(max(size)) == columns * 4 + 64
+    assert sum(map(int, sizes)) == MAX_BLOCKS * (columns * 4 + 64)
+    rng = np.random.default_rng(2)
+    given = rng.normal(size=(256, columns)).astype(np.float32)
+    places = rng.integers(0, columns, 256).astype(np.int32)
+    wanted = given[np.arange(256), places] + 1
+    same(result(z, steps, given, places), wanted, "copies")
 
 
 @pytest.mark.parametrize("name", ["max", "min"])

@@ -1,5 +1,7 @@
 """One misuse of the tensor language per case, full message compared."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,16 @@ def convolution(**how):
 
 
 CASES = {
+    "arithmetic on tensors": (
+        lambda: F + F,
+        "arithmetic on tensor 'F': operators work on elements\n"
+        "  hint: write it inside compute, F[i] + 1, or use ansor.ops.add",
+    ),
+    "function of math": (
+        each(lambda i: math.exp(F[i])),
+        "float(F[i]): its value is not known while the computation is described\n"
+        "  hint: use the functions of ansor: ansor.exp(x), not math.exp(x)",
+    ),
     "deep formula": (
         each(lambda i: deep(F[i], 400)),
         "compute 'B': the formula has 403 levels of operands, more than 150\n"

@@ -98,16 +98,18 @@ CASES = {
         "  hint: build(ansor.Task(outputs))",
     ),
     "build of a sketch": (
-        lambda: build(TASK, Sketch(TASK)),
+        lambda: build(TASK, program=Sketch(TASK)),
         "build: the program is of type Sketch, not Program\n"
         "  hint: fill the knobs of a sketch: sketch.program(point)",
     ),
     "build with the program of another task": (
-        lambda: build(TASK, Program(Sketch(ansor.Task(C)))),
+        lambda: build(TASK, program=Program(Sketch(ansor.Task(C)))),
         "build: the program was made for another task\n  hint: make it from this task",
     ),
     "build with the program of another target": (
-        lambda: build(ansor.Task(B, HERE), Program(Sketch(ansor.Task(B, THERE)))),
+        lambda: build(
+            ansor.Task(B, HERE), program=Program(Sketch(ansor.Task(B, THERE)))
+        ),
         "build: the program was made for cpu haswell (x86_64), 1 core, 256-bit "
         "vectors, the task is for cpu skylake-avx512 (x86_64), 1 core, 512-bit "
         "vectors\n"

@@ -17,15 +17,15 @@ from ansor.codegen.slots import fixed_buffers, used_buffers
 from ansor.codegen.values import Slots, Values
 from ansor.errors import CodegenError
 from ansor.ir.affine import Linear, weighted
-from ansor.ir.expr import Buffer, Expr, Load, Ramp, Var
+from ansor.ir.expr import Buffer, Expr, Ramp, Var
 from ansor.ir.stmt import Allocate, For, Function, If, Prefetch, Seq, Stmt, Store
-from ansor.ir.visit import expressions, statements, variables, walk
+from ansor.ir.visit import expressions, loads, statements, variables
 from ansor.target.target import Target
 
 MAX_STACK = 8192  # bytes of one buffer on the stack; larger ones come from the heap
 # Of one buffer. Copies of a statement have memory each, as pointers into one block
 # would stay in registers from copy to copy; many copies (unrolled) take turns.
-MAX_BLOCKS = 8
+MAX_BLOCKS = 16
 ALIGN = 64
 NO_UNROLL = '!{!"llvm.loop.unroll.disable"}'
 
@@ -155,12 +155,10 @@ class _Emitter(Values):
         end = str(loop.extent) if end is None else end
         label, done = self.label("loop"), self.label("done")
         variable, following = self.fresh("i"), self.fresh("n")
-        before = self.block
+        before, latch = self.block, self.label("latch")
         self.start_block(label)
-        latch = self.fresh("latch")
         self.lines.append(
-            f"  {variable} = phi i64 [ {begin}, %{before} ], "
-            f"[ {following}, %{latch[1:]} ]"
+            f"  {variable} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
         )
         self.variables[loop.var.name] = variable
         self.ranges[loop.var.name] = (0, loop.extent - 1)
@@ -168,12 +166,12 @@ class _Emitter(Values):
         self.loaded = {}
         self.stmt(loop.body)
         self.frames.pop()
-        self.start_block(latch[1:])
+        self.start_block(latch)
         self.lines.append(f"  {following} = add nuw nsw i64 {variable}, 1")
-        self.lines.append(f"  {latch}.c = icmp slt i64 {following}, {end}")
+        self.lines.append(f"  %{latch}.c = icmp slt i64 {following}, {end}")
         tag = self.module.loop_tag(NO_UNROLL)
         self.lines.append(
-            f"  br i1 {latch}.c, label %{label}, label %{done}, !llvm.loop {tag}"
+            f"  br i1 %{latch}.c, label %{label}, label %{done}, !llvm.loop {tag}"
         )
         self.begin_block(done)
         self.loaded = {}
@@ -326,7 +324,7 @@ class _Emitter(Values):
         groups: dict[int, list[tuple[Expr, int]]] = {}
         loaded: list[tuple[Expr, int]] = []  # memory may have changed since the head
         for atom, coefficient in form.terms.items():
-            reads = any(isinstance(node, Load) for node in walk(atom))
+            reads = not isinstance(atom, Var) and any(True for _ in loads(atom))
             group = loaded if reads else groups.setdefault(self.depth(atom), [])
             group.append((atom, coefficient))
         element = self.memory_type(buffer.dtype)

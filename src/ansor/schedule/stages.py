@@ -208,7 +208,7 @@ class CacheWrite(Fixed):
         cache = Buffer(name, out.shape, out.dtype)
         compute = replace(nest.stage, name=name, buffers=(cache,))
         copy = _copy_stage(self.stage, cache, out, nest.stage.axes)
-        plan = plan.with_nest(replace(fresh(copy, nest.scope)))
+        plan = plan.with_nest(fresh(copy, nest.scope))
         return plan.insert_before(self.stage, fresh(compute, self.scope))
 
     def __str__(self) -> str:

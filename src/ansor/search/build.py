@@ -8,7 +8,7 @@ from ansor.search.untuned import untuned
 from ansor.te.task import Task
 
 
-def build(task: Task, program: Program | None = None) -> Kernel:
+def build(task: Task, *, program: Program | None = None) -> Kernel:
     """Compile a task; without a program, one is chosen by simple rules. Never tunes.
 
     >>> import ansor, numpy as np

@@ -4,8 +4,6 @@ Fixed rules, the same for every shape. They give each stage the structure that f
 accesses; sizes that fit a machine and a shape are what tuning is for.
 """
 
-from contextlib import suppress
-
 from ansor.errors import ScheduleError
 from ansor.ir.ops import REDUCERS
 from ansor.ir.visit import loads, variables
@@ -16,24 +14,42 @@ from ansor.te.stage import Stage
 from ansor.te.task import Task
 
 ROWS = 4  # of a register tile
+LARGEST = 24  # loads and stages that may be put together into one formula
 
 
 def untuned(task: Task) -> Program:
     """One program of a task; every task has one."""
-    outputs = {buffer.name for buffer in task.dag.outputs}
-    sketch = Sketch(task)
-    for stage in task.dag.stages:
-        is_output = any(buffer.name in outputs for buffer in stage.buffers)
-        if not is_output and _is_inlined(task, stage):
-            sketch = sketch.then(Inline(stage.name))
-            continue
-        with suppress(ScheduleError):  # else as it stands: always correct
-            sketch = sketch.then(*_steps(task, stage))
+    inlined = _inlined(task)
+    steps: list[Step] = [Inline(name) for name in inlined]
+    kept = (stage for stage in task.dag.stages if stage.name not in inlined)
+    sketch = Sketch(task, (*steps, *(s for stage in kept for s in _steps(task, stage))))
+    try:
+        _ = sketch.plan
+    except ScheduleError:  # a structure the rules did not foresee: as it stands, then
+        sketch = Sketch(task, tuple(steps))
     return Program(sketch)
 
 
-def _is_inlined(task: Task, stage: Stage) -> bool:
-    """Cheap stages, and those that a single stage without a reduction reads."""
+def _inlined(task: Task) -> list[str]:
+    """Cheap stages, and those that a single stage without a reduction reads.
+
+    What is inlined is computed again at every place that reads it, so formulas may
+    grow only so far; a stage that would exceed it is computed by itself.
+    """
+    outputs = {buffer.name for buffer in task.dag.outputs}
+    sizes: dict[str, int] = {}  # of the formulas to be put in for their loads
+    inlined: list[str] = []
+    for stage in task.dag.stages:
+        reads = [load for expr in stage.body for load in loads(expr)]
+        size = 1 + sum(sizes.get(load.buffer.name, 1) for load in reads)
+        is_output = any(buffer.name in outputs for buffer in stage.buffers)
+        if not is_output and size <= LARGEST and _may_inline(task, stage):
+            inlined.append(stage.name)
+            sizes[stage.name] = size
+    return inlined
+
+
+def _may_inline(task: Task, stage: Stage) -> bool:
     if stage.reducer is not None:
         return False
     readers = task.dag.consumers(stage.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ansor.errors import ExpressionError
 from ansor.ir.affine import linear
@@ -66,6 +67,16 @@ class Tensor(Buffer):
         raise ExpressionError(
             f"iteration over {self.name!r}", "its elements exist only in a kernel"
         )
+
+    def _refuse_operator(self, other: object) -> NoReturn:
+        raise ExpressionError(
+            f"arithmetic on tensor {self.name!r}",
+            "operators work on elements",
+            f"write it inside compute, {self.name}[i] + 1, or use ansor.ops.add",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_operator
+    __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _refuse_operator
 
     def __getitem__(self, indices: Scalar | tuple[Scalar, ...]) -> Value:
         given = indices if isinstance(indices, tuple) else (indices,)

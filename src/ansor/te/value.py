@@ -73,6 +73,13 @@ class Value:
     def __str__(self) -> str:
         return str(self.expr)
 
+    def __float__(self) -> float:
+        raise ExpressionError(
+            f"float({self})",
+            "its value is not known while the computation is described",
+            "use the functions of ansor: ansor.exp(x), not math.exp(x)",
+        )
+
     def __bool__(self) -> bool:
         raise ExpressionError(
             f"truth of {self}",

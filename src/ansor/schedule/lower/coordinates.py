@@ -13,7 +13,6 @@ class Coordinates:
         assert bounds.points.count == 1, "lowering takes one program at a time"
         self.bounds = bounds
         self._atoms: dict[Atom, Linear] = {}
-        self.ranges: dict[str, tuple[int, int]] = {}
 
     def extent(self, stage: str, node: str) -> int:
         return int(self.bounds.extent(stage, node)[0])
@@ -90,15 +89,11 @@ class Coordinates:
             return self._fused_guards(nest, node)
         conditions = [c for part in split.parts for c in self.split_guards(nest, part)]
         extent = self.extent(nest.name, node)
-        parts = [self.extent(nest.name, part) for part in split.parts]
-        if split.tail == "equal":
-            blocks, block = parts
-            longer = extent - blocks * (block - 1)
-            outer = self.local(nest.name, split.parts[0])
-            inner = self.local(nest.name, split.parts[1])
+        if split.tail == "equal":  # the later blocks lack the last element
+            outer, inner = (self.local(nest.name, part) for part in split.parts)
+            blocks = self.extent(nest.name, split.parts[0])
             where = outer.plus(inner, blocks).expr()
-            limit = Const(longer + blocks * (block - 1))
-            conditions.append(Binary("lt", where, limit))
+            conditions.append(Binary("lt", where, Const(extent)))
         elif split.tail == "peel":
             where = self.local(nest.name, node).expr()
             conditions.append(Binary("lt", where, Const(extent)))

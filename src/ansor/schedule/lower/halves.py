@@ -1,4 +1,4 @@
-"""Pass 6: 16-bit floats are computed in float32 and rounded when stored.
+"""Pass 5: 16-bit floats are computed in float32 and rounded when stored.
 
     C[i] = A[i] * B[i]    ==>    C[i] = float16(float32(A[i]) * float32(B[i]))
 

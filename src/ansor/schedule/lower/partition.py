@@ -140,7 +140,7 @@ def _is_nest(stmt: Stmt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What `_cuts` asks of a statement, gathered once from its children."""
+    """What `cuts` asks of a statement, gathered once from its children."""
 
     stmt: Stmt  # kept alive, so that its id stays its own
     conditions: dict[Binary, None]

@@ -1,4 +1,4 @@
-"""Pass 4: vectorised loops become vector statements, with a masked rest.
+"""Pass 7: vectorised loops become vector statements, with a masked rest.
 
     for j in 10:  # vectorize          C[0 +: 8] = A[0 +: 8]
         C[j] = A[j]            ==>     C[8 +: 2]:2 = A[8 +: 2]:2     (8 lanes)

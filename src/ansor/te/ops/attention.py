@@ -43,7 +43,10 @@ def attention(
 
 
 def embedding(table: Tensor, indices: Tensor, name: str = "embedding") -> Tensor:
-    """Rows of `table` picked by `indices` (a gather). Indices must be in range.
+    """Rows of `table` picked by `indices` (a gather).
+
+    Indices must be in range: a kernel does not check them, and reads whatever lies
+    there if they are not.
 
     >>> import ansor
     >>> table, ids = ansor.placeholder((1000, 64)), ansor.placeholder((2, 8), "int64")

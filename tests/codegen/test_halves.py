@@ -68,11 +68,30 @@ def test_floats_to_halves_round_to_even(half):
     )
 
 
+@pytest.mark.parametrize("by_way", [False, True])
+def test_doubles_to_halves_round_once(by_way, monkeypatch):
+    monkeypatch.setattr(Instructions, "halves_from_floats", by_way)
+    exact = ALL_HALVES.view(np.float16).astype("float64")
+    exact = exact[np.isfinite(exact)]
+    middles = (exact[:-1] + exact[1:]) / 2
+    odd = [middles * (1 + e) for e in (0.0, 2e-16, -2e-16, 1e-9, -1e-9)]
+    ends = [5e-324, -1e-300, 1e300, -np.inf, np.nan, 0.0, -0.0]
+    values = np.concatenate([exact, *odd, ends])
+    with np.errstate(all="ignore"):
+        wanted = values.astype(np.float16)
+    found = convert(values, "float64", "float16")
+    nan = np.isnan(values)
+    assert (np.isnan(found) == nan).all()
+    np.testing.assert_array_equal(
+        found[~nan].view("uint16"), wanted[~nan].view("uint16")
+    )
+
+
 @pytest.mark.parametrize("cpu", ["nehalem", "haswell", "skylake-avx512"])
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_no_x86_target_calls_a_library(cpu, half):
     target = ansor.Target("x86_64", cpu=cpu)
-    for source, to in ((half, "float32"), ("float32", half)):
+    for source, to in ((half, "float32"), ("float32", half), ("float64", half)):
         task = cast_task(source, to, 37, target)
         name = task.dag.outputs[0].name
         program = Program(Sketch(task, (Annotate(name, "i", "vectorize"),)))

@@ -154,6 +154,8 @@ class Instructions:
     def cast(self, a: Value, dtype: str) -> Value:
         if a.dtype == dtype:
             return a
+        if a.dtype == "float64" and dtype == "float16" and self.halves_from_floats:
+            a = _sticky_float(self, a)
         if a.dtype in self.by_hand:
             return self.cast(FROM_HALF[a.dtype](self, a), dtype)
         if dtype in self.by_hand:
@@ -176,6 +178,11 @@ class Instructions:
         has_halves = self.target.arch != "x86_64" or "+f16c" in self.target.features
         return ("bfloat16",) if has_halves else ("bfloat16", "float16")
 
+    @property
+    def halves_from_floats(self) -> bool:
+        """Only a float32 becomes a float16 without a library."""
+        return self.target.arch == "x86_64"
+
     def bits(self, a: Value) -> Value:
         """The bits of a float32 as an int32."""
         source, target = self.type("float32", a.lanes), self.type("int32", a.lanes)
@@ -194,6 +201,21 @@ class Instructions:
         name = f"@llvm.{opcode}.{type_suffix(target)}.{type_suffix(source)}"
         self.module.declare(f"{target} {name}({source})")
         return self.op(f"call {target} {name}({source} {a.name})", dtype, a.lanes)
+
+
+def _sticky_float(v: Instructions, a: Value) -> Value:
+    """A float64 as the float32 next to it towards 0, its last bit set if they differ:
+    rounding that to fewer bits gives what rounding the float64 would."""
+    n = a.lanes
+    double, single = v.type("float64", n), v.type("float32", n)
+    near = v.op(f"fptrunc {double} {a.name} to {single}", "float32", n)
+    back = v.op(f"fpext {single} {near.name} to {double}", "float64", n)
+    size, limit = (v.intrinsic("fabs", "float64", x) for x in (back, a))
+    is_above = v.plain("fcmp ogt", size, limit, "bool")
+    bits = v.bits(near)
+    bits = v.choose(is_above, v.with_constant("sub", bits, 1), bits)
+    differs = v.plain("fcmp one", back, a, "bool")
+    return v.floats(v.choose(differs, v.with_constant("or", bits, 1), bits))
 
 
 def _from_bfloat16(v: Instructions, a: Value) -> Value:

@@ -61,7 +61,7 @@ FEW_ROWS = {
 }
 CONV = {128: Tile(7, 8, 4), 256: Tile(6, 16), 512: Tile(5, 64, 4)}
 # Pixels by vectors of channels.
-DEPTHWISE = {128: (4, 2), 256: (4, 1), 512: (4, 2)}
+DEPTHWISE = {128: (3, 2), 256: (4, 1), 512: (3, 2)}
 # Rows of B side by side, vectors of each, and how far ahead they are fetched.
 VECTOR = {128: (2, 8, 6), 256: (4, 2, 0), 512: (16, 2, 0)}
 

@@ -79,6 +79,20 @@ def test_what_an_argmax_compares_is_not_an_output(dtype: str):
 
 
 @pytest.mark.llvm
+@pytest.mark.parametrize("shape", [(3, 5), (1, 5)], ids=str)
+@pytest.mark.parametrize("loop", ["i", "k"])
+def test_an_argmax_with_a_stage_inside_starts_both_its_results(
+    shape: tuple[int, int], loop: str
+):
+    A = ansor.placeholder(shape, name="A")
+    k = ansor.reduce_axis(5, name="k")
+    C = ansor.compute(shape[:1], lambda i: ansor.argmax(A[i, k], axis=k), name="C")
+    agree(C, CacheRead("A", "C"), ComputeAt("A.local", "C", loop))
+    agree(C, Annotate("C", "i", "unroll"), Reorder("C", ("k", "i")),
+          CacheRead("A", "C"), ComputeAt("A.local", "C", loop))  # fmt: skip
+
+
+@pytest.mark.llvm
 def test_int64_values_are_compared_without_a_difference():
     A = ansor.placeholder((2, 3), "int64", name="A")
     k = ansor.reduce_axis(3, name="k")

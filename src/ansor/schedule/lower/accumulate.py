@@ -13,7 +13,7 @@ loop gets one accumulator per lane; lanes are combined at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ansor.ir.expr import Binary, Buffer, Const, Expr, Load, Var
@@ -68,7 +68,7 @@ def _initial(stmt: Stmt) -> _Start | None:
             conditions.add(child.condition)
         elif not isinstance(child, For | Seq):
             return None
-    return _Start(values, frozenset(conditions))
+    return _Start(values, frozenset(conditions)) if values else None
 
 
 def _promote(stmt: Stmt, start: _Start, outer: tuple[Var, ...]) -> Stmt | None:
@@ -95,34 +95,32 @@ def _tile(loop: For, start: _Start) -> _Tile | None:
     """The register tile of a reduction loop, if all conditions hold."""
     if not loop.reduce or loop.kind == "vectorize":
         return None
-    spatial: list[For] = []
-    lanes: list[For] = []
-    inside: list[Var] = []
-    guards: list[Expr] = []
-    stmt: Stmt = loop
-    while not isinstance(stmt, Store):
-        match stmt:
-            case For():
-                if not stmt.reduce:
-                    spatial.append(stmt)
-                elif stmt.kind == "vectorize":
-                    lanes.append(stmt)
-                inside += [stmt.var] if stmt.reduce else []
-                stmt = stmt.body
-            case If(condition, then, None):
-                guards.append(condition)
-                stmt = then
-            case Seq(stmts) if stmts and all(isinstance(s, Store) for s in stmts):
-                break
-            case Seq(stmts) if stmts:
-                stmt = stmts[-1]
-            case Allocate(_, body):
-                stmt = body
-            case _:
-                return None
-    stores = stmt.stmts if isinstance(stmt, Seq) else (stmt,)
-    tile = _Tile(loop, spatial, lanes, guards, inside, stores, start)  # type: ignore[arg-type]
+    nest = list(_inwards(loop, len(start.values)))
+    loops = [stmt for stmt in nest if isinstance(stmt, For)]
+    tile = _Tile(
+        loop,
+        spatial=[inner for inner in loops if not inner.reduce],
+        lanes=[x for x in loops if x.reduce and x.kind == "vectorize"],
+        guards=[stmt.condition for stmt in nest if isinstance(stmt, If)],
+        inside=[inner.var for inner in loops if inner.reduce],
+        stores=tuple(stmt for stmt in nest if isinstance(stmt, Store)),
+        start=start,
+    )
     return tile if tile.is_legal() else None
+
+
+def _inwards(stmt: Stmt, results: int) -> Iterator[Stmt]:
+    """A nest down to the stores of its results; stages computed in it are left out."""
+    match stmt:
+        case For(body=body) | If(then=body, otherwise=None) | Allocate(body=body):
+            yield stmt
+            yield from _inwards(body, results)
+        case Seq(stmts) if stmts and isinstance(stmts[-1], Store):
+            yield from (s for s in stmts[-results:] if isinstance(s, Store))
+        case Seq(stmts) if stmts:
+            yield from _inwards(stmts[-1], results)
+        case Store():
+            yield stmt
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,8 @@ class _Tile:
     def is_legal(self) -> bool:
         if any(loop.kind not in IN_REGISTERS for loop in self.spatial):
             return False
-        if any(store.buffer.name not in self.start.values for store in self.stores):
-            return False
+        if {store.buffer.name for store in self.stores} != set(self.start.values):
+            return False  # something that was initialised would stay behind
         if self.lanes and not (len(self.stores) == 1 and self.operator()):
             return False
         names = {var.name for var in self.inside}

@@ -79,17 +79,23 @@ def test_what_an_argmax_compares_is_not_an_output(dtype: str):
 
 
 @pytest.mark.llvm
-@pytest.mark.parametrize("shape", [(3, 5), (1, 5)], ids=str)
-@pytest.mark.parametrize("loop", ["i", "k"])
-def test_an_argmax_with_a_stage_inside_starts_both_its_results(
-    shape: tuple[int, int], loop: str
-):
-    A = ansor.placeholder(shape, name="A")
-    k = ansor.reduce_axis(5, name="k")
-    C = ansor.compute(shape[:1], lambda i: ansor.argmax(A[i, k], axis=k), name="C")
-    agree(C, CacheRead("A", "C"), ComputeAt("A.local", "C", loop))
-    agree(C, Annotate("C", "i", "unroll"), Reorder("C", ("k", "i")),
-          CacheRead("A", "C"), ComputeAt("A.local", "C", loop))  # fmt: skip
+@pytest.mark.parametrize("loops", [("k", "i"), ("k.0", "i", "k.1")], ids=str)
+@pytest.mark.parametrize("what", ["prefetch", "stage"])
+def test_an_argmax_starts_both_its_results(loops: tuple[str, ...], what: str):
+    A = ansor.placeholder((8,), name="A")
+    at = ansor.placeholder((3, 8), "int16", name="at")
+    k = ansor.reduce_axis(8, name="k")
+    C = ansor.compute(
+        (3,), lambda i: ansor.argmax(A[at[i, k]], axis=k), name="C"
+    )  # all of A is needed in each iteration
+    order = (Reorder("C", loops), Annotate("C", "i", "unroll"))
+    if "k.1" in loops:
+        order = (Split("C", "k", (4,)), Reorder("C", loops))
+    inside: dict[str, tuple[Step, ...]] = {
+        "prefetch": (Prefetch("C", loops[-1], "at", 1),),
+        "stage": (CacheRead("A", "C"), ComputeAt("A.local", "C", loops[-1])),
+    }
+    agree(C, *order, *inside[what])
 
 
 @pytest.mark.llvm

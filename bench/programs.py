@@ -43,6 +43,7 @@ class Blocks:
     width: int  # columns
     pack_rows: bool = True  # lay out a group of rows of A, too
     pack_columns: bool = True  # lay out blocks of B (a constant B always is)
+    copies: int = 1  # panels at a time
     ahead: int = 0  # or fetch it that many steps ahead
 
 
@@ -55,7 +56,7 @@ MATMUL = {
     512: Blocks(Tile(6, 64, 4), depth=512, width=512, pack_rows=False),
 }
 FEW_ROWS = {
-    128: Blocks(Tile(8, 12, 2), depth=96, width=1008),
+    128: Blocks(Tile(8, 12, 2), depth=96, width=1008, copies=4),
     256: Blocks(Tile(6, 16, 4), depth=96, width=1008),
     512: Blocks(Tile(8, 48, 4), 192, 1008, pack_columns=False, ahead=6),
 }
@@ -113,7 +114,9 @@ def layout_of_b(task: Task, blocks: Blocks) -> list[Step]:
     depths = ("d0.0", "d0.1") if blocks.tile.unroll > 1 else ("d0",)
     return [  # rows of B are read in one go, and spread over the panels
         Pack("B", "C", "k.0"),
-        Reorder("B.packed", (*depths, "d1.0", "d1.1")),
+        Split("B.packed", "d1.0", (blocks.copies,)),
+        Reorder("B.packed", (*depths, "d1.0.0", "d1.0.1", "d1.1")),
+        Annotate("B.packed", "d1.0.1", "unroll"),
         Annotate("B.packed", "d1.1", "vectorize"),
     ]
 

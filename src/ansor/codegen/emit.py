@@ -60,10 +60,18 @@ def _finish(module: Module, target: Target) -> str:
 
 @dataclass
 class Frame:
-    """The body of a function or loop; `head` runs first, each time."""
+    """The body of a function or loop; `head` runs first, each time.
+
+    In an innermost loop that starts at 0, pointers step along: `phis` holds them, and
+    `steps` moves them on at the end. `entry` is the block before such a loop.
+    """
 
     head: list[object]
     variables: set[str]
+    entry: str = ""
+    latch: str = ""
+    phis: list[object] = field(default_factory=list)
+    steps: list[object] = field(default_factory=list)
     pointers: dict[tuple[object, ...], str] = field(default_factory=dict)
     indices: dict[Expr, str] = field(default_factory=dict)
 
@@ -118,10 +126,11 @@ class _Emitter(Values):
         lines = [header, "entry:", *self.entry, *_flat(self.lines), "}"]
         self.module.functions.append("\n".join(lines))
 
-    def open_frame(self, names: set[str]) -> None:
-        head: list[object] = []
-        self.frames.append(Frame(head, names))
-        self.lines.append(head)
+    def open_frame(self, names: set[str], entry: str = "", latch: str = "") -> Frame:
+        frame = Frame([], names, entry, latch)
+        self.frames.append(frame)
+        self.lines += [frame.phis, frame.head]
+        return frame
 
     # -- statements --------------------------------------------------------------
 
@@ -162,11 +171,15 @@ class _Emitter(Values):
         )
         self.variables[loop.var.name] = variable
         self.ranges[loop.var.name] = (0, loop.extent - 1)
-        self.open_frame({loop.var.name})
+        steps = begin == "0" and not any(
+            isinstance(s, For) for s in statements(loop.body)
+        )
+        frame = self.open_frame({loop.var.name}, before if steps else "", latch)
         self.loaded = {}
         self.stmt(loop.body)
         self.frames.pop()
         self.start_block(latch)
+        self.lines.append(frame.steps)
         self.lines.append(f"  {following} = add nuw nsw i64 {variable}, 1")
         self.lines.append(f"  %{latch}.c = icmp slt i64 {following}, {end}")
         tag = self.module.loop_tag(NO_UNROLL)
@@ -333,15 +346,32 @@ class _Emitter(Values):
             terms = sorted(groups[depth], key=lambda term: str(term[0]))
             key = (*key, depth, *terms)
             if key not in frame.pointers:
-                offset = self.offset(terms, frame.head, frame)
-                name = self.fresh("a")
-                frame.head.append(
-                    f"  {name} = getelementptr {element}, ptr {pointer}, i64 {offset}"
-                )
-                frame.pointers[key] = name
+                frame.pointers[key] = self.moved(frame, pointer, element, terms)
             pointer = frame.pointers[key]
         rest = self.offset(loaded, self.lines) if loaded else None
         return self.step(pointer, element, rest, form.const)
+
+    def moved(
+        self, frame: Frame, pointer: str, element: str, terms: list[tuple[Expr, int]]
+    ) -> str:
+        """A pointer plus some terms that change in one frame."""
+        name = self.fresh("a")
+        (atom, stride), *others = terms
+        if frame.entry and isinstance(atom, Var) and not others:
+            following = self.fresh("a")
+            frame.phis.append(
+                f"  {name} = phi ptr [ {pointer}, %{frame.entry} ], "
+                f"[ {following}, %{frame.latch} ]"
+            )
+            frame.steps.append(
+                f"  {following} = getelementptr {element}, ptr {name}, i64 {stride}"
+            )
+        else:
+            offset = self.offset(terms, frame.head, frame)
+            frame.head.append(
+                f"  {name} = getelementptr {element}, ptr {pointer}, i64 {offset}"
+            )
+        return name
 
     def step(self, pointer: str, element: str, offset: str | None, const: int) -> str:
         for amount in (offset, const or None):

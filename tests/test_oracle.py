@@ -39,8 +39,8 @@ def test_reference_interpreter_and_kernel_agree_on_larger_cases() -> None:
 
 @pytest.mark.llvm
 def test_they_agree_where_small_programs_rarely_go(monkeypatch) -> None:
-    """With limits so low that every loop is hoisted from, and little is unrolled, copied
-    or kept on the stack."""
+    """With limits so low that every loop is hoisted from, and little is unrolled,
+    copied or kept on the stack."""
     monkeypatch.setattr(hoist, "SHORTEST", {"serial": 2, "vectorize": 2})
     monkeypatch.setattr(unroll, "MAX_STATEMENTS", 6)
     monkeypatch.setattr(vectorize, "MAX_COPIES", 1)

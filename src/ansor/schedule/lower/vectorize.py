@@ -41,7 +41,7 @@ from ansor.ir.visit import (
     walk,
 )
 
-MAX_COPIES = 8  # more whole vectors than this are run by a loop
+MAX_COPIES = 8  # more registers full of vectors than this are run by a loop
 SHALLOW = ("neg", "not", "abs", "sqrt", "floor", "ceil", "round", "isnan")
 COMBINES = ("add", "mul", "min", "max", "and", "or")
 
@@ -79,16 +79,17 @@ def _visit(stmt: Stmt, machine: _Machine, ranges: dict[str, Range]) -> Stmt:
 
 
 def _expand(loop: For, machine: _Machine, ranges: Mapping[str, Range]) -> Stmt:
-    lanes = _lanes(loop, machine)
+    lanes, registers = _lanes(loop, machine)
     try:
-        return _vectors(loop, lanes, ranges)
+        return _vectors(loop, lanes, MAX_COPIES // registers, ranges)
     except _CannotVectorize:
         kind = "unroll" if loop.extent <= 2 * MAX_COPIES else "serial"
         return For(loop.var, loop.extent, loop.body, kind, loop.reduce)
 
 
-def _lanes(loop: For, machine: _Machine) -> int:
-    """Lanes of a whole vector: as many as fit of the widest type that varies.
+def _lanes(loop: For, machine: _Machine) -> tuple[int, int]:
+    """Lanes of a whole vector, as many as fit of the widest type that varies, and the
+    registers it takes.
 
     A long loop around a function gets vectors of several registers: the steps of one
     function value wait for each other, those of several values do not.
@@ -106,10 +107,11 @@ def _lanes(loop: For, machine: _Machine) -> int:
                 deep |= isinstance(node, Call) and node.function not in SHALLOW
     lanes = max(machine.bits // widest, 1)
     wide = lanes * machine.interleaved
-    return wide if deep and loop.extent >= wide else lanes
+    return (wide, machine.interleaved) if deep and loop.extent >= wide else (lanes, 1)
 
 
-def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
+def _vectors(loop: For, lanes: int, copies: int, ranges: Mapping[str, Range]) -> Stmt:
+    """Whole vectors, up to `copies` of them as copies, else in a loop; and a rest."""
     if lanes == 1 or loop.extent == 1:
         raise _CannotVectorize
     whole, rest = divmod(loop.extent, lanes)
@@ -123,7 +125,7 @@ def _vectors(loop: For, lanes: int, ranges: Mapping[str, Range]) -> Stmt:
         inside = {**ranges, chunk.name: (0, whole - 1)}
         base = Binary("mul", chunk, Const(lanes))
         body = _Vector(loop.var, base, lanes, lanes, inside).stmt(loop.body)
-        kind = "unroll" if whole <= MAX_COPIES else "serial"
+        kind = "unroll" if whole <= copies else "serial"
         parts.append(For(chunk, whole, body, kind, loop.reduce))
     if rest == 1:
         last = {loop.var.name: Const(whole * lanes)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import index
@@ -33,6 +33,7 @@ class Sketch:
 
     task: Task
     steps: tuple[Step, ...] = ()
+    trace: tuple[str, ...] = field(default=(), compare=False)  # rules that made it
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -46,18 +47,7 @@ class Sketch:
     @cached_property
     def plan(self) -> Plan:
         """The loops that the steps make. Raises ScheduleError if one does not apply."""
-        plan = Plan.of(self.task.dag)
-        for step in self.steps:
-            if not isinstance(step, Step):
-                known = ", ".join(kind.__name__ for kind in STEPS.values())
-                raise ScheduleError(
-                    f"step {step!r}",
-                    f"is of type {type(step).__name__}, not a step",
-                    f"use one of {known}",
-                )
-            plan = step.apply(plan)
-            check(step, plan)
-        return plan
+        return _replay(Plan.of(self.task.dag), self.steps)
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -76,7 +66,7 @@ class Sketch:
     def then(self, *steps: Step) -> Sketch:
         """This sketch after more steps. An illegal sketch does not exist."""
         sketch = replace(self, steps=(*self.steps, *steps))
-        _ = sketch.plan
+        sketch.__dict__["plan"] = _replay(self.plan, steps)  # only what is new
         return sketch
 
     def program(self, point: tuple[int, ...] = ()) -> Program:
@@ -162,6 +152,21 @@ class Program:
 
     def __str__(self) -> str:
         return "\n".join(self.steps)
+
+
+def _replay(plan: Plan, steps: Iterable[Step]) -> Plan:
+    """The plan after more steps, each checked."""
+    for step in steps:
+        if not isinstance(step, Step):
+            known = ", ".join(kind.__name__ for kind in STEPS.values())
+            raise ScheduleError(
+                f"step {step!r}",
+                f"is of type {type(step).__name__}, not a step",
+                f"use one of {known}",
+            )
+        plan = step.apply(plan)
+        check(step, plan)
+    return plan
 
 
 def _integer(value: object) -> int:

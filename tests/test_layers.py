@@ -19,7 +19,8 @@ LAYERS = (
     ("cli",),
 )
 LEVEL = {name: level for level, row in enumerate(LAYERS) for name in row}
-FACADES = {"__init__", "ops", "kernel_api"}  # files at the top that re-export anything
+# Files at the top that re-export or start anything.
+FACADES = {"__init__", "__main__", "ops", "kernel_api"}
 SOURCE = Path(__file__).parents[1] / "src" / "ansor"
 
 

@@ -1,5 +1,11 @@
 """The answer: steps, sketches and programs, their bounds, and lowering to loops."""
 
+from ansor.schedule.data import (
+    from_data,
+    sketch_from_data,
+    sketch_to_data,
+    to_data,
+)
 from ansor.schedule.knobs import Follow, Knob, Points
 from ansor.schedule.program import Program, Sketch
 from ansor.schedule.steps import (
@@ -41,4 +47,8 @@ __all__ = [
     "Sketch",
     "Split",
     "Step",
+    "from_data",
+    "sketch_from_data",
+    "sketch_to_data",
+    "to_data",
 ]

@@ -5,24 +5,52 @@ from collections.abc import Iterator
 from ansor.errors import ScheduleError
 from ansor.ir.expr import Load
 from ansor.ir.visit import loads
-from ansor.schedule.knobs import Follow
-from ansor.schedule.plan import At, Nest, Plan, SplitRelation
+from ansor.schedule.plan import At, Nest, Plan
 
 
-def check(step: object, plan: Plan) -> None:
-    """Raise ScheduleError if a step broke what an earlier one built on."""
-    for nest in plan:
+def check(step: object, plan: Plan, before: Plan | None = None) -> None:
+    """Raise ScheduleError if a step broke what an earlier one built on.
+
+    Given the (legal) plan before the step, only what the step can have broken is
+    looked at again.
+    """
+    nests = plan.nests if before is None else _affected(plan, before)
+    for nest in nests:
         if nest.at is not None:
             _check_place(step, plan, nest, nest.at)
-    for nest in plan:
+    for nest in nests:
         _check_loops(step, nest)
-        _check_prefetches(step, plan, nest)
-        _check_follows(step, plan, nest)
+        if nest.prefetches:
+            _check_prefetches(step, plan, nest)
+        if nest.follows:
+            _check_follows(step, plan, nest)
         if nest.ahead:
             _check_ahead(step, plan, nest)
         if nest.at is not None:
             _check_readers(step, plan, nest, nest.at)
             _check_vectors(step, plan, nest)
+
+
+def _affected(plan: Plan, before: Plan) -> tuple[Nest, ...]:
+    """The nests whose legality a step may have changed: all if it added or removed a
+    stage or moved one, else what it changed and what builds on that."""
+    old = before.by_name
+    if plan.by_name.keys() != old.keys():
+        return plan.nests
+    changed = {nest.name for nest in plan if nest is not old[nest.name]}
+    if any(plan.by_name[name].at is not old[name].at for name in changed):
+        return plan.nests
+    read = {load.buffer.name for x in changed for load in plan.by_name[x].reads()}
+    return tuple(
+        nest
+        for nest in plan
+        if nest.name in changed
+        or nest.ahead
+        or nest.prefetches
+        or any(place.stage in changed for place in plan.inside(nest))
+        or any(follow.stage in changed for follow in nest.follows)
+        or (nest.at is not None and any(b.name in read for b in nest.stage.buffers))
+    )
 
 
 def readers(plan: Plan, nest: Nest) -> list[Nest]:
@@ -77,13 +105,9 @@ def _check_prefetches(step: object, plan: Plan, nest: Nest) -> None:
 
 
 def _check_follows(step: object, plan: Plan, nest: Nest) -> None:
-    splits = (r for r in nest.relations if isinstance(r, SplitRelation))
-    lengths = (*nest.sizes.values(), *(x for split in splits for x in split.lengths))
-    for length in lengths:
-        if not isinstance(length, Follow):
-            continue
-        other = next((n for n in plan if n.name == length.stage), None)
-        if other is None or length.loop not in _nodes(other):
+    for length in nest.follows:
+        other = plan.by_name.get(length.stage)
+        if other is None or length.loop not in other.nodes:
             raise ScheduleError(
                 str(step),
                 f"a split of {nest.name!r} follows loop {length.loop!r} of "
@@ -111,7 +135,7 @@ def _check_ahead(step: object, plan: Plan, nest: Nest) -> None:
 
 
 def _check_place(step: object, plan: Plan, nest: Nest, place: At) -> None:
-    outer = next((n for n in plan if n.name == place.stage), None)
+    outer = plan.by_name.get(place.stage)
     if outer is None or place.loop not in outer.loops:
         raise ScheduleError(
             str(step),
@@ -145,17 +169,6 @@ def _check_vectors(step: object, plan: Plan, nest: Nest) -> None:
                     f"{loop!r} of {outer.name!r}",
                     "vectorize one of the two",
                 )
-
-
-def _nodes(nest: Nest) -> set[str]:
-    """The axes of a nest, its loops, and what came between."""
-    found = {axis.name for axis in (*nest.stage.axes, *nest.stage.reduce_axes)}
-    for relation in nest.relations:
-        new = (
-            relation.parts if isinstance(relation, SplitRelation) else [relation.fused]
-        )
-        found.update(new)
-    return found
 
 
 def _gathers(load: Load) -> bool:

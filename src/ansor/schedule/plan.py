@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from ansor.errors import ScheduleError
 from ansor.ir.expr import Buffer, Load
-from ansor.ir.visit import loads, map_loads
+from ansor.ir.visit import map_loads
 from ansor.schedule.knobs import Follow, Length
 from ansor.te.dag import DAG
 from ansor.te.stage import Stage
@@ -79,30 +80,42 @@ class Nest:
         """True while no step has touched its loops or place."""
         return self == fresh(self.stage, self.scope)
 
-    def axis_of(self, node: str) -> set[str]:
+    @cached_property
+    def nodes(self) -> dict[str, tuple[frozenset[str], bool]]:
+        """The axes, the loops and what came between, by name: the axes each derives
+        from, and whether its iterations combine into the same elements."""
+        reduced = {axis.name for axis in self.stage.reduce_axes}
+        axes = (*self.stage.axes, *self.stage.reduce_axes)
+        found = {a.name: (frozenset((a.name,)), a.name in reduced) for a in axes}
+        for relation in self.relations:
+            if isinstance(relation, SplitRelation):
+                found.update((x, found[relation.parent]) for x in relation.parts)
+            else:
+                parts = [found[part] for part in relation.parts]
+                of = frozenset().union(*(axes for axes, _ in parts))
+                found[relation.fused] = (of, any(reduce for _, reduce in parts))
+            if self.factored in found:
+                found[self.factored] = (found[self.factored][0], False)
+        return found
+
+    @cached_property
+    def follows(self) -> tuple[Follow, ...]:
+        """The loops of other stages that decide an extent of this one."""
+        splits = (r for r in self.relations if isinstance(r, SplitRelation))
+        lengths = (*self.sizes.values(), *(x for split in splits for x in split.lengths))
+        return tuple(length for length in lengths if isinstance(length, Follow))
+
+    def axis_of(self, node: str) -> frozenset[str]:
         """The axes of the stage that a loop or intermediate node derives from."""
-        for relation in reversed(self.relations):
-            if isinstance(relation, SplitRelation) and node in relation.parts:
-                return self.axis_of(relation.parent)
-            if isinstance(relation, FuseRelation) and node == relation.fused:
-                return {a for part in relation.parts for a in self.axis_of(part)}
-        return {node}
+        return self.nodes[node][0]
 
     def is_reduce(self, loop: str) -> bool:
         """True if iterations of the loop combine into the same elements."""
-        if loop == self.factored:
-            return False
-        for relation in self.relations:
-            if isinstance(relation, SplitRelation) and loop in relation.parts:
-                return self.is_reduce(relation.parent)
-            if isinstance(relation, FuseRelation) and loop == relation.fused:
-                return any(map(self.is_reduce, relation.parts))
-        return any(axis.name == loop for axis in self.stage.reduce_axes)
+        return self.nodes[loop][1]
 
     def reads(self) -> Iterator[Load]:
         """Every load in the body of the stage."""
-        for expr in self.stage.body:
-            yield from loads(expr)
+        return iter(self.stage.loads)
 
 
 def fresh(stage: Stage, scope: str = "global") -> Nest:
@@ -126,10 +139,14 @@ class Plan:
     def __iter__(self) -> Iterator[Nest]:
         return iter(self.nests)
 
+    @cached_property
+    def by_name(self) -> dict[str, Nest]:
+        return {nest.name: nest for nest in self.nests}
+
     def nest(self, name: str, asked_by: object = "plan") -> Nest:
-        for nest in self.nests:
-            if nest.name == name:
-                return nest
+        found = self.by_name.get(name)
+        if found is not None:
+            return found
         known = ", ".join(nest.name for nest in self.nests)
         raise ScheduleError(str(asked_by), f"no stage {name!r}", f"stages are {known}")
 

@@ -14,6 +14,7 @@ from ansor.schedule.knobs import Knob, Points
 from ansor.schedule.legal import check
 from ansor.schedule.lower import Lowered, lower
 from ansor.schedule.plan import Plan
+from ansor.schedule.show import show, show_knobs
 from ansor.schedule.steps import STEPS, Step
 from ansor.te.task import Task
 
@@ -74,7 +75,7 @@ class Sketch:
         return Program(self, tuple(map(_integer, point)))
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.steps))
+        return "\n".join([show(self.plan), *show_knobs(self.knobs)])
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,8 @@ def _replay(plan: Plan, steps: Iterable[Step]) -> Plan:
                 f"is of type {type(step).__name__}, not a step",
                 f"use one of {known}",
             )
-        plan = step.apply(plan)
-        check(step, plan)
+        before, plan = plan, step.apply(plan)
+        check(step, plan, before)
     return plan
 
 

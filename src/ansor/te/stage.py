@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from ansor.ir.expr import Buffer, Expr, Var
+from ansor.ir.expr import Buffer, Expr, Load, Var
 from ansor.ir.ops import REDUCERS, Reducer
+from ansor.ir.visit import loads
 
 LOCATING = {"argmax": "max", "argmin": "min"}  # tuple reductions and what they compare
 
@@ -22,7 +24,7 @@ class Axis:
         return Var(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
     """Write `buffers[n][axes] = body[n]`, combined over `reduce_axes` by `reducer`.
 
@@ -36,6 +38,11 @@ class Stage:
     body: tuple[Expr, ...]
     reducer: str | None
     buffers: tuple[Buffer, ...]
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """Every load in the body."""
+        return tuple(load for expr in self.body for load in loads(expr))
 
     @property
     def output(self) -> Buffer:

@@ -1,0 +1,1 @@
+"""The shell: commands that read words, call the library and print."""

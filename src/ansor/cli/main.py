@@ -1,0 +1,53 @@
+"""The command `ansor` and what it does with errors."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import IO, Any
+
+import click
+
+from ansor.cli.sketches import sketches
+from ansor.errors import AnsorError
+
+VERSION = import_module("ansor").__version__  # the package itself is no layer below
+
+HELP = """Fast, verified tensor kernels for the CPU or GPU at hand, found by search.
+
+    \b
+    Example:
+      ansor sketches matmul 512 512 512
+"""
+
+
+class Failure(click.ClickException):
+    """An error of ours on its way to the shell."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"ansor: error: {self.message}", file, err=file is None)
+
+
+class Commands(click.Group):
+    """Commands raise AnsorError; it reaches the shell as a message and exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except AnsorError as error:
+            raise Failure(str(error)) from error
+
+
+@click.group(cls=Commands, help=HELP)
+@click.version_option(VERSION, prog_name="ansor")
+def cli() -> None:
+    pass
+
+
+cli.add_command(sketches)
+
+
+def main() -> None:
+    """Run the command line; leaves the process with its exit code."""
+    cli(prog_name="ansor")

@@ -1,0 +1,163 @@
+"""From a task to its sketches: rules applied stage by stage, siblings by likelihood."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import NamedTuple
+
+from ansor.space.constraints import Constraint, restricted
+from ansor.space.pack import PackOperands
+from ansor.space.place import ComputeLocation, Loops, Parallel
+from ansor.space.rules import (
+    AddCacheWrite,
+    AddRFactor,
+    AlwaysInline,
+    ConstantTensor,
+    InTurn,
+    Rule,
+    Tile,
+    TileFused,
+    stands_alone,
+)
+from ansor.space.sketch import Sketch
+from ansor.te.task import Task
+
+MOST = 64  # sketches of one task
+
+# Rules are asked in this order. Each phase visits every stage, consumers first.
+Phases = tuple[tuple[Rule, ...], ...]
+CPU: Phases = (
+    (
+        AlwaysInline(),
+        ConstantTensor(),
+        AddRFactor(),
+        AddCacheWrite(),
+        TileFused(),
+        Tile(),
+    ),
+    (PackOperands(),),
+    (InTurn((ComputeLocation(), Loops())),),
+    (Parallel(),),
+)
+PHASES: dict[str, Phases] = {"cpu": CPU}
+
+
+class _Node(NamedTuple):
+    """A sketch in the making, and where the questions about it stand."""
+
+    sketch: Sketch
+    phase: int = 0
+    done: frozenset[str] = frozenset()  # stages asked about in this phase
+
+
+class _Choice(NamedTuple):
+    """Sketches still to be made; those with fewer unusual choices come first, and of
+    these what is nearly finished."""
+
+    unusual: int
+    left: int  # questions, as far as known
+    number: int
+    usual: int  # so many more are as usual as the first
+    more: Iterator[_Node]
+
+
+def derive(task: Task, rules: Sequence[Rule] = ()) -> Iterator[Sketch]:
+    """The sketches of a task, those with the fewest unusual choices first. Lazy:
+    nothing is applied before its turn."""
+    phases = PHASES[task.target.kind]
+    phases = ((*rules, *phases[0]), *phases[1:])
+    number = count()
+    start = _Node(Sketch(task))
+    heap = [_Choice(0, 0, next(number), 1, iter((start,)))]
+    while heap:
+        choice = heapq.heappop(heap)
+        node = next(choice.more, None)
+        if node is None:
+            continue
+        heapq.heappush(heap, _rest(choice, next(number)))
+        node, stage = _next_question(node, len(phases))
+        if stage is None:
+            yield node.sketch
+            continue
+        left = _questions_left(node, len(phases))
+        for rule, more in _answers(node, stage, phases[node.phase]):
+            cost = choice.unusual + getattr(rule, "unusual", 0)
+            usual = getattr(rule, "usual", 1)
+            heapq.heappush(heap, _Choice(cost, left, next(number), usual, more))
+
+
+def _rest(choice: _Choice, number: int) -> _Choice:
+    """What remains after one sketch was taken."""
+    last = choice.usual == 1  # of the usual ones; all later ones count alike
+    return choice._replace(
+        unusual=choice.unusual + last, usual=choice.usual - 1, number=number
+    )
+
+
+def _next_question(node: _Node, phases: int) -> tuple[_Node, str | None]:
+    """The next stage to ask about: consumers come before producers."""
+    while node.phase < phases:
+        for nest in reversed(node.sketch.plan.nests):
+            if nest.name not in node.done:
+                return node, nest.name
+        node = _Node(node.sketch, node.phase + 1)
+    return node, None
+
+
+def _questions_left(node: _Node, phases: int) -> int:
+    stages = len(node.sketch.plan.nests)
+    return (phases - node.phase) * stages - len(node.done)
+
+
+def _answers(
+    node: _Node, stage: str, rules: tuple[Rule, ...]
+) -> Iterator[tuple[Rule | None, Iterator[_Node]]]:
+    """What each rule would make of one stage; the sketch as it is unless a rule that
+    stands alone applies."""
+    done = node.done | {stage}
+    for rule in rules:
+        if not rule.matches(node.sketch, stage):
+            continue
+        yield (
+            rule,
+            (
+                _Node(_named(made, node.sketch, rule, stage), node.phase, done)
+                for made in rule.apply(node.sketch, stage)
+            ),
+        )
+        if stands_alone(rule, node.sketch, stage):
+            return
+    yield None, iter((node._replace(done=done),))
+
+
+def sketches(
+    task: Task,
+    rules: Sequence[Rule] = (),
+    constraints: Iterable[Constraint] = (),
+    most: int = MOST,
+) -> list[Sketch]:
+    """The search space of a task: its structures, with knobs.
+
+    `rules` of your own are asked before the built-in ones; `constraints` restrict the
+    space. At most `most` sketches, those with the fewest unusual choices first.
+
+    >>> import ansor
+    >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
+    >>> found = sketches(ansor.Task(ansor.ops.matmul(A, B, name="C")))
+    >>> found[0].trace[0]
+    'tile C along j'
+    """
+    found = (restricted(sketch, constraints) for sketch in derive(task, rules))
+    kept = (sketch for sketch in found if sketch is not None)
+    return list(islice(kept, most))
+
+
+def _named(made: Sketch, before: Sketch, rule: Rule, stage: str) -> Sketch:
+    """A rule that says nothing about itself is called after its class."""
+    if isinstance(rule, Parallel):  # not a choice
+        return made
+    if made.trace != before.trace or made.steps == before.steps:
+        return made
+    return made.traced((*before.trace, f"{type(rule).__name__} {stage}"))

@@ -1,0 +1,150 @@
+"""Populations: drawing, changing and mixing points, all rows at once.
+
+Every function takes its generator; the same seed gives the same matrix, byte for byte.
+Points stay in the ranges of their knobs, and no tile is longer than what it tiles.
+Whether a machine can run them is for `feasible` to say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ansor.space.table import Group, Ints, Matrix, Table
+
+FACTORS = np.array((2, 2, 2, 3, 4), np.int32)  # by which a mutation moves a length
+MIXED = 0.5  # share of children that mix single axes, not whole stages
+
+
+def draw(table: Table, count: int, generator: np.random.Generator) -> Matrix:
+    """Random points: each length drawn among those that fit into what is left.
+
+    Inner lengths are drawn first, so small and large tiles are equally likely.
+    """
+    points = empty(count, len(table.knobs))
+    for group in table.groups:
+        left: Ints | int = -(-group.extent // group.fixed)
+        for column in reversed(group.columns):
+            values = table.column_values(column)
+            chance = generator.random(count, dtype=np.float32)
+            fits = table.column_floors(column)[left] + 1  # how many candidates fit
+            chosen = values[(chance * fits).astype(np.int32)]
+            points[:, column] = chosen
+            left = -(-left // chosen)
+    return points
+
+
+def mutate(table: Table, points: Matrix, generator: np.random.Generator) -> Matrix:
+    """Change one length in every row: to a neighbour, to any other, or by a factor
+    that another length of the same split loses."""
+    if not len(table.knobs) or not len(points):
+        return points.copy()
+    count = len(points)
+    new = points.copy(order="F")
+    rows = np.arange(count)
+    column = generator.integers(len(table.knobs), size=count, dtype=np.int32)
+    kind = generator.random(count, dtype=np.float32)
+    chance = generator.random(count, dtype=np.float32)
+    old = new[rows, column]
+    number = table.floors[table.places[column] + old]
+    last = table.counts[column] - 1
+    beside = np.clip(number + np.where(chance < 0.5, -1, 1), 0, last)
+    anywhere = (chance * (last + 1)).astype(np.int32)
+    number = np.where(kind < 0.5, beside, anywhere)
+    value = table.values[table.starts[column] + number]
+    factor = FACTORS[generator.integers(len(FACTORS), size=count)]
+    other = _partner(table, column, generator)
+    move = (kind >= 0.75) & (other != column)
+    grown = np.minimum(old * factor, table.tops[column])
+    grown = table.values[
+        table.starts[column] + table.floors[table.places[column] + grown]
+    ]
+    new[rows, column] = np.where(move, grown, value)
+    lost = new[rows, other] // factor
+    lost = table.values[table.starts[other] + table.floors[table.places[other] + lost]]
+    new[rows, other] = np.where(move, lost, new[rows, other])
+    return repair(table, new)
+
+
+def _partner(table: Table, column: Ints, generator: np.random.Generator) -> Ints:
+    """Another knob of the same split, or the knob itself if it is alone."""
+    widest = max(len(group.columns) for group in table.groups)
+    partners = np.zeros((len(table.knobs), widest), np.int32)
+    for group in table.groups:
+        members = (group.columns * widest)[:widest]
+        for at in group.columns:
+            partners[at] = members
+    choice = generator.integers(widest, size=len(column))
+    return partners[column, choice]
+
+
+def cross(
+    table: Table,
+    stages: Ints,
+    mothers: Matrix,
+    fathers: Matrix,
+    generator: np.random.Generator,
+) -> Matrix:
+    """Children that take whole stages, or whole axes, from one parent or the other.
+
+    `stages` says which stage each knob belongs to.
+    """
+    count, knobs = mothers.shape
+    children = empty(count, knobs)
+    by_axis = generator.random(count, dtype=np.float32) < MIXED
+    groups = len(table.groups)
+    several = max(int(stages.max(initial=0)) + 1, 1)
+    of_axis = [generator.random(count, dtype=np.float32) < 0.5 for _ in range(groups)]
+    of_stage = [generator.random(count, dtype=np.float32) < 0.5 for _ in range(several)]
+    for column in range(knobs):
+        axis = of_axis[int(table.group_of[column])]
+        stage = of_stage[int(stages[column])]
+        mine = np.where(by_axis, axis, stage)
+        children[:, column] = np.where(mine, mothers[:, column], fathers[:, column])
+    return children
+
+
+def repair(table: Table, points: Matrix) -> Matrix:
+    """The points with every length cut to what the lengths inside it leave."""
+    fixed = empty(*points.shape)
+    for group in table.groups:
+        _repair(table, group, points, fixed)
+    return fixed
+
+
+def _repair(table: Table, group: Group, points: Matrix, fixed: Matrix) -> None:
+    left: Ints | int = -(-group.extent // group.fixed)
+    for column in reversed(group.columns):
+        value = np.minimum(points[:, column], left)
+        value = table.column_values(column)[table.column_floors(column)[value]]
+        fixed[:, column] = value
+        left = -(-left // value)
+
+
+def carry(
+    source: Table, target: Table, points: Matrix, generator: np.random.Generator
+) -> Matrix:
+    """Points of one sketch as points of a sibling: lengths of knobs that have the same
+    name are kept (or the nearest below), the others drawn."""
+    moved = draw(target, len(points), generator)
+    columns = {knob.name: at for at, knob in enumerate(source.knobs)}
+    for at, knob in enumerate(target.knobs):
+        if knob.name in columns:
+            value = np.minimum(points[:, columns[knob.name]], target.tops[at])
+            floors = target.column_floors(at)
+            moved[:, at] = target.column_values(at)[floors[value]]
+    return repair(target, moved)
+
+
+def distinct(points: Matrix) -> Matrix:
+    """The points without repeated rows; the first of each stays, in order."""
+    if points.shape[1] == 0:
+        return points[:1]
+    rows = np.ascontiguousarray(points)
+    keys = rows.view([("", rows.dtype)] * rows.shape[1]).ravel()
+    _, first = np.unique(keys, return_index=True)
+    return points[np.sort(first)]
+
+
+def empty(count: int, knobs: int) -> Matrix:
+    """Room for points; each column is contiguous."""
+    return np.empty((knobs, count), np.int32).T

@@ -1,0 +1,145 @@
+"""A sketch as rules and the search see it: its DAG now, its loops by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ansor import schedule
+from ansor.schedule.plan import At, Nest, SplitRelation
+from ansor.schedule.steps import Step
+from ansor.te.analysis import has_data_reuse, is_strictly_inlineable
+from ansor.te.dag import DAG
+from ansor.te.stage import Stage
+
+SMALL = 8  # the longest axis of a constant matrix that is worth unrolling
+
+
+@dataclass(frozen=True)
+class Sketch(schedule.Sketch):
+    """Steps with knobs, and what derivation rules ask about them.
+
+    >>> import ansor
+    >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
+    >>> sketch = Sketch(ansor.Task(ansor.ops.matmul(A, B, name="C")))
+    >>> sketch.has_data_reuse("C"), sketch.is_output("C")
+    (True, True)
+    """
+
+    def by(self, what: str, *steps: Step) -> Sketch:
+        """This sketch after the steps of a rule, which the trace calls `what`."""
+        return self.then(*steps).traced((*self.trace, what))
+
+    def traced(self, trace: tuple[str, ...]) -> Sketch:
+        """The same sketch with another trace."""
+        sketch = replace(self, trace=trace)
+        sketch.__dict__["plan"] = self.plan
+        return sketch
+
+    def then(self, *steps: Step) -> Sketch:
+        sketch = super().then(*steps)
+        assert isinstance(sketch, Sketch)
+        return sketch
+
+    @cached_property
+    def dag(self) -> DAG:
+        """The stages as they are now: some inlined, some added."""
+        return replace(
+            self.task.dag, stages=tuple(nest.stage for nest in self.plan.nests)
+        )
+
+    def stage(self, name: str) -> Stage:
+        return self.plan.nest(name).stage
+
+    def is_output(self, name: str) -> bool:
+        outputs = {buffer.name for buffer in self.task.dag.outputs}
+        return any(buffer.name in outputs for buffer in self.stage(name).buffers)
+
+    def is_untouched(self, name: str) -> bool:
+        """True while no rule has split, reordered, annotated or placed it."""
+        nest = self.plan.nest(name)
+        return not nest.relations and not nest.annotations and nest.at is None
+
+    def consumers(self, name: str) -> tuple[Nest, ...]:
+        return self.plan.consumers(self.stage(name).buffers)
+
+    def has_data_reuse(self, name: str) -> bool:
+        """True if operands are read again along axes they do not depend on."""
+        stage = self.stage(name)
+        return has_data_reuse(self.dag, stage) and not self.constant_axes(name)
+
+    def is_strictly_inlineable(self, name: str) -> bool:
+        return is_strictly_inlineable(self.dag, self.stage(name))
+
+    def constant_axes(self, name: str) -> frozenset[str]:
+        """The axes that index small constant matrices (stages that read nothing).
+
+        Unrolled, the elements of such a matrix are numbers in the code: Winograd's
+        transforms become additions.
+        """
+        stage = self.stage(name)
+        found: set[str] = set()
+        for buffer, loads in self.dag.reads(stage).items():
+            producer = self.dag.producer(buffer)
+            if producer is None or self.dag.reads(producer) or producer.reducer:
+                continue
+            if all(axis.extent <= SMALL for axis in producer.axes):
+                found |= {str(i) for load in loads for i in load.indices}
+        axes = (*stage.axes, *stage.reduce_axes)
+        short = {axis.name for axis in axes if axis.extent <= SMALL}
+        reduced = {axis.name for axis in stage.reduce_axes}
+        return frozenset(found & short) if found & reduced else frozenset()
+
+    def level_ends(self, name: str) -> tuple[str, ...]:
+        """The last loop of each group of loops of one kind and depth of splitting.
+
+        A tiled matmul i.0 j.0 | i.1 j.1 | k.0 | … has j.0, j.1, k.0, …
+        """
+        nest = self.plan.nest(name)
+        single = {axis.name for axis in nest.stage.axes if axis.extent == 1}
+        loops = [loop for loop in nest.loops if loop not in single]
+        keys = [(nest.is_reduce(loop), _depth(nest, loop)) for loop in loops]
+        return tuple(
+            loop
+            for at, loop in enumerate(loops)
+            if at + 1 == len(keys) or keys[at + 1] != keys[at]
+        )
+
+    def outer_loops(self, name: str) -> tuple[str, ...]:
+        """The leading spatial loops that are the outermost part of their axis."""
+        nest = self.plan.nest(name)
+        found: list[str] = []
+        for loop in nest.loops:
+            if nest.is_reduce(loop) or _depth(nest, loop) > 0:
+                break
+            found.append(loop)
+        return tuple(found)
+
+    def attached(self, name: str) -> tuple[Nest, ...]:
+        """The nests computed inside loops of a nest, directly."""
+        return tuple(n for n in self.plan if n.at is not None and n.at.stage == name)
+
+    def places(self, name: str) -> tuple[At, ...]:
+        """The loops that surround every reader of a stage, outermost first."""
+        chains = [_chain(self, reader) for reader in self.consumers(name)]
+        if not chains:
+            return ()
+        return tuple(at for at in chains[0] if all(at in other for other in chains))
+
+
+def _depth(nest: Nest, loop: str) -> int:
+    """0 for an axis or the outermost part of a split, else the number of the part."""
+    for relation in nest.relations:
+        if isinstance(relation, SplitRelation) and loop in relation.parts:
+            return relation.parts.index(loop)
+    return 0
+
+
+def _chain(sketch: Sketch, reader: Nest) -> list[At]:
+    """All loops around the body of a nest, outermost first."""
+    chain = [At(reader.name, loop) for loop in reader.loops]
+    for place in sketch.plan.inside(reader):
+        loops = sketch.plan.nest(place.stage).loops
+        outer = loops[: loops.index(place.loop) + 1]
+        chain = [At(place.stage, loop) for loop in outer] + chain
+    return chain

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts that `golden` tests produce to tests/golden",
     )
+    parser.addoption(
+        "--points",
+        type=int,
+        default=1000,
+        help="points drawn of every sketch by the slow tests of the search space",
+    )
+    parser.addoption(
+        "--vector-bits",
+        type=int,
+        default=0,
+        help="width of the vectors of the CPU target there, if not the machine's",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +59,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in missing.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests of the search space have covered, a line for each workload."""
+    total: dict[str, Counter[str]] = {}
+    for report in (r for rows in terminalreporter.stats.values() for r in rows):
+        found = dict(getattr(report, "user_properties", ()))
+        if getattr(report, "when", "") == "call" and "workload" in found:
+            numbers = {k: v for k, v in found.items() if k != "workload"}
+            total.setdefault(found["workload"], Counter()).update(numbers)
+    if total:
+        terminalreporter.section("search space")
+        total["all"] = sum(total.values(), Counter())
+    for name, row in total.items():
+        text = ", ".join(f"{value:.0f} {what}" for what, value in row.items())
+        terminalreporter.write_line(f"{name}: {text}")
 
 
 class Golden(str):

@@ -1,5 +1,8 @@
 """Runs one case in every way there is, and compares."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from ansor.codegen import runtime
@@ -9,6 +12,7 @@ from ansor.ir.interp import run
 from ansor.ir.stmt import Function
 from ansor.ir.verify import verify
 from ansor.search.build import build
+from ansor.te.dag import DAG
 from ansor.te.reference import agrees, reference, tolerance
 from strategies import Case
 
@@ -16,11 +20,22 @@ MARGIN = 32  # bytes before and after an output that must stay as they are
 PATTERN = 0xA5
 
 
+class Answer(NamedTuple):
+    """What a computation gives, and how far results may be from it."""
+
+    expected: tuple[np.ndarray, ...]
+    allowed: tuple[np.ndarray, ...]
+
+
+def answer(dag: DAG, inputs: Sequence[np.ndarray]) -> Answer:
+    expected = reference(dag, inputs)
+    return Answer(expected, tuple(tolerance(dag, inputs, expected)))
+
+
 def check(case: Case, note: str = "") -> None:
     """Run one case in every way and compare."""
     dag = case.task.dag
-    expected = reference(dag, case.inputs)
-    allowed = tolerance(dag, case.inputs, expected)
+    right = answer(dag, case.inputs)
     kept = [array.tobytes() for array in case.inputs]
     nests: dict[str, Function] = {}
 
@@ -38,10 +53,14 @@ def check(case: Case, note: str = "") -> None:
         "kernel": execute(case),
     }
     for way, results in ways.items():
-        outputs = zip(dag.outputs, results, expected, allowed, strict=True)
-        for buffer, x, y, e in outputs:
-            assert agrees(x, y, e).all(), report(case, note, way, buffer, x, y, e)
+        compare(case, f"{way} {note}", results, right)
     assert [array.tobytes() for array in case.inputs] == kept, f"inputs written\n{case}"
+
+
+def compare(case: Case, way: str, results: Sequence[np.ndarray], right: Answer) -> None:
+    outputs = zip(case.task.dag.outputs, results, *right, strict=True)
+    for buffer, x, y, e in outputs:
+        assert agrees(x, y, e).all(), report(case, way, buffer, x, y, e)
 
 
 def interpret(
@@ -94,7 +113,6 @@ def poison(buffer: Buffer) -> np.ndarray:
 
 def report(
     case: Case,
-    note: str,
     way: str,
     buffer: Buffer,
     actual: np.ndarray,
@@ -105,6 +123,6 @@ def report(
     at = tuple(wrong[0])
     error = np.broadcast_to(allowed, expected.shape)[at]
     return (
-        f"{way} {note}: {len(wrong)} of {expected.size} elements of {buffer.name} are "
+        f"{way}: {len(wrong)} of {expected.size} elements of {buffer.name} are "
         f"wrong; at {at} {actual[at]}, not {expected[at]} ± {error:.3g}\n{case}"
     )

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import ansor
 from ansor.schedule import (
+    Annotate,
     CacheRead,
     CacheWrite,
     ComputeAt,
@@ -202,3 +203,56 @@ def test_a_region_is_what_the_loops_inside_read():
     bounds = Bounds(sketch.plan, Points.of(sketch.knobs, [[1], [2], [4]]))
     spans = [region.span.tolist() for region in bounds.regions("X.local")]
     assert spans == [[1, 1, 1], [1, 1, 1], [3, 4, 6], [9, 9, 9]]
+
+
+def threaded(scope):
+    """A matmul in blocks and threads, which copies its operands at every step."""
+    a = ansor.placeholder((37, 53), name="A")
+    b = ansor.placeholder((53, 29), name="B")
+    rows, columns = ("i.0", "i.1", "i.2", "i.3"), ("j.0", "j.1", "j.2", "j.3")
+    order = [loop for pair in zip(rows, columns, strict=True) for loop in pair]
+    steps = [
+        CacheWrite("C"),
+        Split("C", "i", (2, knob("rows"), 3)),
+        Split("C", "j", (1, 2, knob("columns"))),
+        Reorder("C", tuple(order)),
+        ComputeAt("C.local", "C", "j.2"),
+        Split("C.local", "k", (knob("k"),)),
+        Reorder("C.local", ("k.0", "k.1", "i", "j")),
+    ]
+    for n, kind in enumerate(("blockIdx.x", "vthread", "threadIdx.x")):
+        fuse = Fuse("C", (rows[n], columns[n]))
+        steps += [fuse, Annotate("C", fuse.fused, kind)]
+    for tensor in ("A", "B"):
+        steps.append(CacheRead(tensor, "C.local", scope))
+        steps.append(ComputeAt(f"{tensor}.{scope}", "C.local", "k.0"))
+    task = ansor.Task(ansor.ops.matmul(a, b, name="C"), TARGET)
+    return Sketch(task).then(*steps)
+
+
+POINTS = [[1, 4, 8], [3, 5, 16], [5, 12, 7]]  # rows, columns, k
+
+
+def spans(sketch, stage):
+    bounds = Bounds(sketch.plan, Points.of(sketch.knobs, POINTS))
+    return [region.span.tolist() for region in bounds.regions(stage)]
+
+
+def test_a_shared_region_is_what_the_whole_block_needs():
+    sketch = threaded("shared")
+    assert spans(sketch, "A.shared") == [[2 * 1 * 3, 2 * 3 * 3, 2 * 5 * 3], [8, 16, 7]]
+    assert spans(sketch, "B.shared") == [[8, 16, 7], [2 * 4, 2 * 5, 2 * 12]]
+
+
+def test_a_shared_region_starts_where_the_block_does():
+    sketch = threaded("shared")
+    bounds = Bounds(sketch.plan, Points.of(sketch.knobs, POINTS))
+    rows, steps = bounds.regions("A.shared")
+    assert {(x.stage, x.node) for x in rows.base.terms} == {("C", "i.0")}
+    assert {(x.stage, x.node) for x in steps.base.terms} == {("C.local", "k.0")}
+
+
+def test_a_region_of_one_thread_is_its_own():
+    sketch = threaded("local")
+    assert spans(sketch, "A.local") == [[3, 3, 3], [8, 16, 7]]
+    assert spans(sketch, "B.local") == [[8, 16, 7], [4, 5, 12]]

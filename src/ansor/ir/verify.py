@@ -130,12 +130,14 @@ def _loop(loop: For, scope: _Scope) -> None:
         )
     outer = next((p.var.name for p in parents if p.kind == "parallel"), None)
     if loop.kind == "parallel" and outer is not None:
-        _refuse(
-            loop,
-            scope,
-            f"it is inside parallel {outer!r}",
-            "fuse the two, or make one of them serial",
-        )
+        direct = parents[-1].kind == "parallel" and parents[-1].body is loop
+        if "vectorize" in scope.refused or not direct:
+            _refuse(
+                loop,
+                scope,
+                f"it is inside parallel {outer!r}",
+                "fuse the two, or make one of them serial",
+            )
 
 
 def _store(store: Store, scope: _Scope) -> None:

@@ -18,8 +18,11 @@ import numpy.typing as npt
 from ansor.errors import ScheduleError
 from ansor.ir.affine import linear
 from ansor.ir.expr import Expr, Var
+from ansor.ir.stmt import THREADS
 from ansor.schedule.knobs import Column, Follow, Length, Points
 from ansor.schedule.plan import FuseRelation, Nest, Plan, SplitRelation
+
+IN_BLOCK = tuple(kind for kind in THREADS if not kind.startswith("blockIdx"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +218,18 @@ class Bounds:
         )
 
     def fixed_loops(self, nest: Nest) -> frozenset[tuple[str, str]]:
-        """The loops around a nest: they do not move while it runs."""
+        """The loops around a nest: they do not move while it runs.
+
+        What is shared by a block of threads holds what all of them need, as if the
+        loops over threads ran inside it.
+        """
+        moving = IN_BLOCK if nest.scope == "shared" else ()
         fixed: set[tuple[str, str]] = set()
         for place in self.plan.inside(nest):
-            loops = self._nests[place.stage].loops
-            upto = loops[: loops.index(place.loop) + 1]
-            fixed |= {(place.stage, loop) for loop in upto}
+            outer = self._nests[place.stage]
+            upto = outer.loops[: outer.loops.index(place.loop) + 1]
+            kept = (x for x in upto if outer.annotations.get(x) not in moving)
+            fixed |= {(place.stage, loop) for loop in kept}
         return frozenset(fixed)
 
     def _accesses(self, nest: Nest) -> Iterator[tuple[Nest, tuple[Expr, ...]]]:

@@ -8,6 +8,14 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from ansor.space.constraints import Constraint, restricted
+from ansor.space.gpu import (
+    ConstantThreads,
+    KeepOperand,
+    LocalResults,
+    PlaceBeforeUnrolled,
+    ReadShared,
+    TileThreads,
+)
 from ansor.space.pack import PackOperands
 from ansor.space.place import ComputeLocation, Loops, Parallel
 from ansor.space.rules import (
@@ -22,6 +30,7 @@ from ansor.space.rules import (
     stands_alone,
 )
 from ansor.space.sketch import Sketch
+from ansor.space.threads import BindThreads, CrossThread
 from ansor.te.task import Task
 
 MOST = 64  # sketches of one task
@@ -41,7 +50,19 @@ CPU: Phases = (
     (InTurn((ComputeLocation(), Loops())),),
     (Parallel(),),
 )
-PHASES: dict[str, Phases] = {"cpu": CPU}
+CUDA: Phases = (
+    (
+        PlaceBeforeUnrolled(),
+        KeepOperand(),
+        AlwaysInline(strictly=False),
+        ConstantThreads(),
+        CrossThread(),
+        LocalResults(),
+        InTurn((TileThreads(), ReadShared())),
+    ),
+    (BindThreads(),),
+)
+PHASES: dict[str, Phases] = {"cpu": CPU, "cuda": CUDA}
 
 
 class _Node(NamedTuple):

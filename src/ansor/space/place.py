@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ansor.ir.visit import variables
+from ansor.schedule.bounds import Bounds
+from ansor.schedule.knobs import Points
 from ansor.schedule.plan import At, Nest
 from ansor.schedule.steps import Annotate, ComputeAt, Fuse, Inline, Split, Step
 from ansor.space import lengths
@@ -139,13 +141,28 @@ class Loops:
     def _choices(self, sketch: Sketch, stage: Stage) -> Iterator[tuple[str, list[Step]]]:
         lanes = lanes_of(sketch, stage.name)
         if stage.reducer is not None:
-            for vector in vector_axes(stage, lanes, pack=False)[:2] or [None]:
-                tiling = Tiling(stage, REDUCED, lanes, vector)
+            rows = _partial_axes(sketch, stage)
+            axes = [a for a in vector_axes(stage, lanes, pack=False) if a not in rows]
+            for vector in axes[:2] or [None]:
+                tiling = Tiling(stage, REDUCED, lanes, vector, rows=rows)
                 yield f"along {vector}" if vector else "scalar", tiling.steps()
         elif sketch.plan.nest(stage.name).at is None:
             yield from _root_loops(sketch, stage, lanes)
         else:
             yield "vectors", _vectors(stage)
+
+
+def _partial_axes(sketch: Sketch, stage: Stage) -> frozenset[str]:
+    """The axes of an attached stage of which only some rows are computed there."""
+    if sketch.plan.nest(stage.name).at is None:
+        return frozenset()
+    least = [[knob.candidates[0] for knob in sketch.knobs]]
+    regions = Bounds(sketch.plan, Points.of(sketch.knobs, least)).regions(stage.name)
+    return frozenset(
+        axis.name
+        for axis, region in zip(stage.axes, regions, strict=True)
+        if axis.extent > 1 and int(region.span[0]) < axis.extent
+    )
 
 
 def _root_loops(

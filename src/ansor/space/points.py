@@ -7,30 +7,66 @@ Whether a machine can run them is for `feasible` to say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
 import numpy as np
 
 from ansor.space.table import Group, Ints, Matrix, Table
 
 FACTORS = np.array((2, 2, 2, 3, 4), np.int32)  # by which a mutation moves a length
+ENUMERATED = 1 << 14  # combinations of lengths that are tried one by one
 MIXED = 0.5  # share of children that mix single axes, not whole stages
 
 
-def draw(table: Table, count: int, generator: np.random.Generator) -> Matrix:
+@dataclass(frozen=True)
+class Tiles:
+    """Values that some columns may have together, such as a tile that fits into the
+    registers: one row of `values` per tile."""
+
+    columns: tuple[int, ...]
+    values: Matrix
+
+
+def draw(
+    table: Table,
+    count: int,
+    generator: np.random.Generator,
+    tiles: Sequence[Tiles] = (),
+) -> Matrix:
     """Random points: each length drawn among those that fit into what is left.
 
-    Inner lengths are drawn first, so small and large tiles are equally likely.
+    Columns that `tiles` speak of take one of those; of the others the inner lengths
+    are drawn first, so small and large tiles are equally likely.
     """
     points = empty(count, len(table.knobs))
+    given: set[int] = set()
+    for tile in tiles:
+        rows = generator.integers(len(tile.values), size=count)
+        for at, column in enumerate(tile.columns):
+            points[:, column] = tile.values[rows, at]
+        given.update(tile.columns)
     for group in table.groups:
         left: Ints | int = -(-group.extent // group.fixed)
         for column in reversed(group.columns):
-            values = table.column_values(column)
-            chance = generator.random(count, dtype=np.float32)
-            fits = table.column_floors(column)[left] + 1  # how many candidates fit
-            chosen = values[(chance * fits).astype(np.int32)]
-            points[:, column] = chosen
-            left = -(-left // chosen)
+            if column not in given:
+                values = table.column_values(column)
+                chance = generator.random(count, dtype=np.float32)
+                fits = table.column_floors(column)[left] + 1  # so many candidates
+                points[:, column] = values[(chance * fits).astype(np.int32)]
+            left = -(-left // points[:, column])
     return points
+
+
+def combinations(table: Table, columns: tuple[int, ...]) -> Matrix:
+    """All values that some columns can have together, or so many of them drawn at
+    random that few are missed."""
+    values = [table.column_values(column) for column in columns]
+    if prod(map(len, values)) <= ENUMERATED:
+        return np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(values))
+    generator = np.random.default_rng(0)
+    return np.stack([generator.choice(x, ENUMERATED) for x in values], -1)
 
 
 def mutate(table: Table, points: Matrix, generator: np.random.Generator) -> Matrix:

@@ -318,7 +318,7 @@ def tilings(sketch: Sketch, stage: str, structure: str) -> Iterator[Tiling]:
     several = sum(axis.extent > 1 for axis in body.axes) > 1
     for vector in axes:
         for flipped in (None, blocks) if several and blocks > 0 else (None,):
-            yield Tiling(body, structure, lanes, vector, flipped, origin(sketch, stage))
+            yield Tiling(body, structure, lanes, vector, flipped, knobs=origin(sketch, stage))
 
 
 def origin(sketch: Sketch, stage: str) -> str:

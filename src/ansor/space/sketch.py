@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from ansor import schedule
+from ansor.schedule.knobs import Knob
 from ansor.schedule.plan import At, Nest, SplitRelation
 from ansor.schedule.steps import Step
+from ansor.space.feasible import Mask, feasible
+from ansor.space.points import Tiles, combinations, cross, draw, empty, mutate
+from ansor.space.table import Ints, Matrix, Table, table_of
 from ansor.te.analysis import has_data_reuse, is_strictly_inlineable
 from ansor.te.dag import DAG
 from ansor.te.stage import Stage
 
+ROUNDS = 32  # of drawing, before a sketch counts as hardly feasible
+LEAST = 256  # points drawn at once
 SMALL = 8  # the longest axis of a constant matrix that is worth unrolling
 
 
@@ -114,6 +122,80 @@ class Sketch(schedule.Sketch):
                 break
             found.append(loop)
         return tuple(found)
+
+    @cached_property
+    def table(self) -> Table:
+        """Its knobs as arrays."""
+        return table_of(self.plan, self.knobs)
+
+    def sample(self, count: int, seed: int | np.random.Generator = 0) -> Matrix:
+        """Up to `count` random points that the target can run; fewer only where the
+        sketch has hardly any."""
+        generator = np.random.default_rng(seed)
+        found = [empty(0, len(self.knobs))]
+        for _ in range(ROUNDS if self.is_feasible else 0):
+            drawn = draw(self.table, max(count, LEAST), generator, self.tiles)
+            found.append(drawn[self.feasible(drawn)])
+            if sum(map(len, found)) >= count:
+                break
+        return np.asfortranarray(np.concatenate(found)[:count])
+
+    @property
+    def is_feasible(self) -> bool:
+        """False if the target can run none of its points, as far as tiles show."""
+        return all(len(tiles.values) for tiles in self.tiles)
+
+    @cached_property
+    def tiles(self) -> tuple[Tiles, ...]:
+        """Of each stage, the lengths of unrolled and vectorised loops that the target
+        can run when everything else is as small as can be."""
+        written = {
+            relation.lengths[-1]
+            for nest in self.plan
+            for relation in nest.relations
+            if isinstance(relation, SplitRelation)
+            and relation.parts[-1] in nest.annotations
+        }
+        stages: dict[int, list[int]] = {}
+        for column, knob in enumerate(self.knobs):
+            if knob in written:
+                stages.setdefault(int(self.knob_stages[column]), []).append(column)
+        return tuple(self._tiles(tuple(columns)) for columns in stages.values())
+
+    def _tiles(self, columns: tuple[int, ...]) -> Tiles:
+        values = combinations(self.table, columns)
+        points = empty(len(values), len(self.knobs))
+        points[:] = [knob.candidates[0] for knob in self.knobs]
+        for at, column in enumerate(columns):
+            points[:, column] = values[:, at]
+        return Tiles(columns, np.asfortranarray(values[self.feasible(points)]))
+
+    def feasible(self, points: Matrix) -> Mask:
+        """Which points the target can run: registers, caches, threads, code size."""
+        return feasible(self.plan, self.task.target, self.knobs, points)
+
+    def mutate(self, points: Matrix, seed: int | np.random.Generator = 0) -> Matrix:
+        """Each point with one decision changed."""
+        return mutate(self.table, points, np.random.default_rng(seed))
+
+    def cross(
+        self, mothers: Matrix, fathers: Matrix, seed: int | np.random.Generator = 0
+    ) -> Matrix:
+        """A child of each pair: whole stages or axes from either parent."""
+        generator = np.random.default_rng(seed)
+        return cross(self.table, self.knob_stages, mothers, fathers, generator)
+
+    @cached_property
+    def knob_stages(self) -> Ints:
+        """The number of the stage that each knob belongs to."""
+        found = np.zeros(len(self.knobs), np.int32)
+        columns = {knob.name: at for at, knob in enumerate(self.knobs)}
+        for number, nest in enumerate(self.plan):
+            for relation in nest.relations:
+                for length in getattr(relation, "lengths", ()):
+                    if isinstance(length, Knob):
+                        found[columns[length.name]] = number
+        return found
 
     def attached(self, name: str) -> tuple[Nest, ...]:
         """The nests computed inside loops of a nest, directly."""

@@ -41,13 +41,14 @@ class Tiling:
     lanes: int = 1
     vector: str | None = None
     flipped: int | None = None
+    rows: frozenset[str] = frozenset()  # axes unrolled as a whole, not split
     knobs: str = ""  # what its knobs are called after; the stage if empty
     choose: Callable[[Tiling, Axis, int], Candidates] | None = None
 
     def lengths(self, axis: Axis) -> tuple[Length, ...]:
         """The lengths of an axis below its outermost level; none if it is not split."""
         levels = Counter(self.structure)["R" if self.is_reduce(axis) else "S"]
-        if axis.extent == 1 or levels == 1:
+        if axis.extent == 1 or levels == 1 or axis.name in self.rows:
             return ()
         found = (self.choose or cpu_lengths)(self, axis, levels - 1)
         name = self.knobs or self.stage.name
@@ -110,6 +111,10 @@ class Tiling:
             if inner:
                 steps.append(Split(name, axis.name, inner))
                 parts = self.parts(axis, inner)
+            if axis.name in self.rows:
+                kinds[axis.name] = "unroll"
+                spatial.append((*[""] * (structure.count("S") - 1), axis.name))
+                continue
             if not split and not is_reduce:
                 whole.append(axis.name)
                 continue
@@ -138,7 +143,7 @@ class Tiling:
             loops = [
                 parts[level]
                 for parts in (spatial if kind == "S" else reduced)
-                if level < len(parts)
+                if level < len(parts) and parts[level]
             ]
             if kind == "S" and self.flipped == level + skip:
                 loops.reverse()

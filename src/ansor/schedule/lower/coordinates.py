@@ -3,7 +3,7 @@
 from ansor.ir.affine import Linear, linear
 from ansor.ir.expr import Binary, Const, Expr, Var
 from ansor.schedule.bounds import Atom, Bounds, Value
-from ansor.schedule.plan import Nest, SplitRelation
+from ansor.schedule.plan import FuseRelation, Nest, SplitRelation
 
 
 class Coordinates:
@@ -19,6 +19,22 @@ class Coordinates:
 
     def variable(self, stage: str, loop: str) -> Var:
         return Var(f"{stage}.{loop}")
+
+    def run_as(self, nest: Nest, loop: str) -> tuple[str, ...]:
+        """The loops that run in place of one: the parts of a fused parallel loop, so
+        that conditions on each of them stay simple; else the loop itself."""
+        if nest.annotations.get(loop) == "parallel":
+            for relation in nest.relations:
+                if isinstance(relation, FuseRelation) and relation.fused == loop:
+                    parts = relation.parts
+                    return tuple(x for p in parts for x in self._parts(nest, p))
+        return (loop,)
+
+    def _parts(self, nest: Nest, node: str) -> tuple[str, ...]:
+        for relation in nest.relations:
+            if isinstance(relation, FuseRelation) and relation.fused == node:
+                return tuple(x for p in relation.parts for x in self._parts(nest, p))
+        return (node,)
 
     def linear(self, value: Value) -> Linear:
         """The sum that a value stands for."""
@@ -48,7 +64,7 @@ class Coordinates:
         extent = self.extent(atom.stage, atom.node)
         if extent == 1:
             return Const(0)
-        if fuse is None:
+        if fuse is None or atom.node in self.run_as(nest, fuse.fused):
             return self.variable(atom.stage, atom.node)
         fused = self.local(atom.stage, fuse.fused).expr()
         at = fuse.parts.index(atom.node)

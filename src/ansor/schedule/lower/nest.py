@@ -43,8 +43,9 @@ class _Builder:
         self.ranges: dict[str, tuple[int, int]] = {}
         for nest in plan:
             for loop in nest.loops:
-                extent = self.at.extent(nest.name, loop)
-                self.ranges[f"{nest.name}.{loop}"] = (0, extent - 1)
+                for part in self.at.run_as(nest, loop):
+                    extent = self.at.extent(nest.name, part)
+                    self.ranges[f"{nest.name}.{part}"] = (0, extent - 1)
             for buffer in nest.stage.buffers:
                 self.buffers[buffer.name] = self.storage(nest, buffer)
 
@@ -117,10 +118,17 @@ class _Builder:
         return body
 
     def loop(self, nest: Nest, loop: str, body: Stmt) -> Stmt:
+        """`body` in a loop; in several directly inside each other if it is fused and
+        parallel, which a later pass makes one again."""
+        kind = nest.annotations.get(loop, "serial")
+        for part in reversed(self.at.run_as(nest, loop)):
+            body = self.single_loop(nest, part, kind, body)
+        return body
+
+    def single_loop(self, nest: Nest, loop: str, kind: str, body: Stmt) -> Stmt:
         extent = self.at.extent(nest.name, loop)
         if extent == 1:
             return body
-        kind = nest.annotations.get(loop, "serial")
         thread = kind if kind in THREADS else ""
         if kind == "parallel" and nest.at is not None:
             kind = "serial"  # the loops around it are parallel already, or too small

@@ -9,18 +9,23 @@
 A parallel loop is not cut, which would fork twice; its body is specialised instead.
 Conditions inside `select` count too: that is how the borders of a padded convolution
 are separated from its interior.
+
+Where several levels of blocks lie around a tile, cutting each of them would copy the
+tile many times. The tail of a tile is the same whichever blocks lead to it, so only
+the innermost loop around the tile asks, each time: full, the tail, or nothing left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 from typing import TypeGuard
 
-from ansor.ir.affine import Ranges, linear
+from ansor.ir.affine import Linear, Ranges, linear
 from ansor.ir.dtypes import INDEX
 from ansor.ir.expr import Binary, Const, Expr, Select, Var
-from ansor.ir.simplify import simplify_stmt
+from ansor.ir.simplify import FALSE, TRUE, simplify_stmt
 from ansor.ir.stmt import Allocate, For, If, Seq, Stmt
 from ansor.ir.visit import (
     expressions,
@@ -54,9 +59,15 @@ class _Partition:
                 return stmt
 
     def loop(self, loop: For, ranges: dict[str, tuple[int, int]]) -> Stmt:
+        if loop.kind == "parallel" and isinstance(loop.body, For):
+            if loop.body.kind == "parallel":
+                return self.nest((loop,), loop.body, ranges)
         cuts = self.cuts(loop, loop.body, ranges)
         inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
-        if len(cuts) >= MAX_PIECES:
+        tail = self.tail(loop, ranges)
+        if tail is not None:
+            body = self.visit(tail.branches(loop.body, inner), inner)
+        elif len(cuts) >= MAX_PIECES:
             body = self.visit(loop.body, inner)
         elif cuts and not self.is_branching(loop, ranges):
             pieces = _pieces(loop, cuts)
@@ -64,6 +75,41 @@ class _Partition:
         else:
             body = self.specialised(loop, loop.body, inner)
         return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
+
+    def nest(
+        self, outer: tuple[For, ...], loop: For, ranges: dict[str, tuple[int, int]]
+    ) -> Stmt:
+        """Parallel loops directly inside each other stay so; their body branches."""
+        loops = (*outer, loop)
+        if isinstance(loop.body, For) and loop.body.kind == "parallel":
+            return self.nest(loops, loop.body, ranges)
+        inner = {**ranges, **{x.var.name: (0, x.extent - 1) for x in loops}}
+        body = self.specialised(loop, loop.body, inner, outer)
+        for x in reversed(loops):
+            body = For(x.var, x.extent, body, "parallel")
+        return body
+
+    def tail(self, loop: For, ranges: Ranges) -> _Tail | None:
+        """The tail that the body of a loop has to ask for, if any."""
+        if loop.kind != "serial" or loop.reduce:
+            return None
+        facts = _facts(loop.body, self.known)
+        for condition in facts.guards:
+            names = _names(condition)
+            if loop.var.name in names and names.isdisjoint(facts.blocks):
+                if not _is_deep(names, facts):
+                    continue
+                tail = _tail(condition, facts.ranges, ranges, loop)
+                if tail is not None:
+                    return tail
+        return None
+
+    def is_left(self, condition: Binary, facts: _Facts) -> bool:
+        """True if a block further in asks about the condition."""
+        if condition not in facts.guards:
+            return False
+        names = _names(condition)
+        return not names.isdisjoint(facts.blocks) and _is_deep(names, facts)
 
     def is_branching(self, loop: For, ranges: Ranges) -> bool:
         """True if the body should branch, rather than the loop be cut.
@@ -96,18 +142,24 @@ class _Partition:
         return For(loop.var, end - start, body, loop.kind, loop.reduce, loop.thread)
 
     def specialised(
-        self, loop: For, stmt: Stmt, ranges: dict[str, tuple[int, int]]
+        self,
+        loop: For,
+        stmt: Stmt,
+        ranges: dict[str, tuple[int, int]],
+        more: tuple[For, ...] = (),
     ) -> Stmt:
-        """A part of the body of a loop, branching on where the loop is."""
+        """A part of the body of a loop, branching on where the loop is, and then on
+        where `more` loops around it are."""
         cuts = self.cuts(loop, stmt, ranges)
         if not cuts:
-            return self.visit(stmt, ranges)
+            return self.visited(stmt, ranges, more)
         if isinstance(stmt, Allocate):
-            return Allocate(stmt.buffer, self.specialised(loop, stmt.body, ranges))
+            body = self.specialised(loop, stmt.body, ranges, more)
+            return Allocate(stmt.buffer, body)
         if isinstance(stmt, Seq) and not all(
             self.cuts(loop, s, ranges) for s in stmt.stmts
         ):
-            return seq(*(self.specialised(loop, s, ranges) for s in stmt.stmts))
+            return seq(*(self.specialised(loop, s, ranges, more) for s in stmt.stmts))
         result: Stmt | None = None
         for start, end in reversed(_pieces(loop, cuts)):
             inner = {**ranges, loop.var.name: (start, end - 1)}
@@ -115,17 +167,26 @@ class _Partition:
                 case = substitute_stmt(stmt, {loop.var.name: Const(start)})
             else:
                 case = stmt
-            case = self.visit(simplify_stmt(case, inner), inner)
+            case = self.visited(simplify_stmt(case, inner), inner, more)
             here = Binary("lt", loop.var, Const(end))
             result = case if result is None else If(here, case, result)
         assert result is not None
         return result
+
+    def visited(
+        self, stmt: Stmt, ranges: dict[str, tuple[int, int]], more: tuple[For, ...]
+    ) -> Stmt:
+        if more:
+            return self.specialised(more[-1], stmt, ranges, more[:-1])
+        return self.visit(stmt, ranges)
 
     def cuts(self, loop: For, stmt: Stmt, ranges: Ranges) -> list[int]:
         """The iterations at which some condition in `stmt` changes its state."""
         facts = _facts(stmt, self.known)
         cuts: set[int] = set()
         for condition in facts.conditions:
+            if not loop.reduce and self.is_left(condition, facts):
+                continue
             cuts |= _condition_cuts(condition, loop, facts.ranges, ranges)
         return sorted(cut for cut in cuts if 0 < cut < loop.extent)
 
@@ -144,22 +205,118 @@ class _Facts:
 
     stmt: Stmt  # kept alive, so that its id stays its own
     conditions: dict[Binary, None]
+    guards: dict[Binary, None]  # those that protect statements, of upper bounds
     ranges: dict[str, tuple[int, int]]  # of the loops inside
+    blocks: set[str]  # loops inside that are spatial and serial
+    copied: set[str]  # loops inside that are unrolled or vectorised
 
 
 def _facts(stmt: Stmt, known: dict[int, _Facts]) -> _Facts:
     facts = known.get(id(stmt))
     if facts is None:
-        facts = _Facts(stmt, {}, {})
+        facts = _Facts(stmt, {}, {}, {}, set(), set())
         for child in substatements(stmt):
             inner = _facts(child, known)
             facts.conditions.update(inner.conditions)
+            facts.guards.update(inner.guards)
             facts.ranges.update(inner.ranges)
+            facts.blocks.update(inner.blocks)
+            facts.copied.update(inner.copied)
         if isinstance(stmt, For):
             facts.ranges[stmt.var.name] = (0, stmt.extent - 1)
+            if stmt.kind in ("unroll", "vectorize"):
+                facts.copied.add(stmt.var.name)
+            elif stmt.kind == "serial" and not stmt.reduce:
+                facts.blocks.add(stmt.var.name)
+        if isinstance(stmt, If) and stmt.otherwise is None:
+            facts.guards.update(dict.fromkeys(_upper_bounds(stmt.condition)))
         facts.conditions.update(dict.fromkeys(_conditions(stmt)))
         known[id(stmt)] = facts
     return facts
+
+
+def _upper_bounds(condition: Expr) -> Iterator[Binary]:
+    """The condition, if it keeps a sum of loops below a number."""
+    if _is_index(condition, ("lt",)):
+        form = linear(condition.a).plus(linear(condition.b), -1)
+        if form.const < 0 and all(
+            isinstance(atom, Var) and c > 0 for atom, c in form.terms.items()
+        ):
+            yield condition
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """Blocks of `length` iterations, all full but the last, which has `rest`.
+
+    `start` is where the block at hand starts, `total` where the blocks end, and
+    `inner` the position inside the block that `condition` compares.
+    """
+
+    condition: Binary
+    start: Expr
+    inner: Expr
+    length: int
+    total: int
+    rest: int
+
+    def branches(self, body: Stmt, ranges: Ranges) -> Stmt:
+        full = simplify_stmt(self.assumed(body, TRUE), ranges)
+        shorter = Binary("lt", self.inner, Const(self.rest))
+        part = simplify_stmt(self.assumed(body, shorter), ranges) if self.rest else None
+        none = simplify_stmt(self.assumed(body, FALSE), ranges)
+        empty = isinstance(none, Seq) and not none.stmts
+        result = None if empty else none
+        if part is not None:
+            left = Binary("lt", self.start, Const(self.total))
+            result = If(left, part, result)
+        fits = Binary("lt", self.start, Const(self.total - self.length + 1))
+        return If(fits, full, result)
+
+    def assumed(self, stmt: Stmt, value: Expr) -> Stmt:
+        return map_stmt(stmt, lambda e: value if e == self.condition else e)
+
+
+def _names(condition: Binary) -> set[str]:
+    """The loops that decide a condition."""
+    form = linear(condition.a).plus(linear(condition.b), -1)
+    return {atom.name for atom in form.terms if isinstance(atom, Var)}
+
+
+def _is_deep(names: set[str], facts: _Facts) -> bool:
+    """True if cutting every block that a condition speaks of makes many copies."""
+    copied = names & facts.copied
+    return len(names) - len(copied) >= (2 if copied else 3)
+
+
+def _tail(
+    condition: Binary, inner: Ranges, outer: Ranges, loop: For
+) -> _Tail | None:
+    """How a condition cuts the last of many blocks short; None if that depends on more
+    than where the block starts, or if the loops outside do not matter."""
+    form = linear(condition.a).plus(linear(condition.b), -1)
+    start, inside = Linear(0), Linear(0)
+    for atom, c in form.terms.items():
+        assert isinstance(atom, Var), "see _upper_bounds"
+        if atom.name in inner:
+            inside.terms[atom] = c
+        elif atom == loop.var or atom.name in outer:
+            start.terms[atom] = c
+        else:
+            return None
+    if all(atom == loop.var for atom in start.terms):
+        return None
+    total = -form.const
+    low, high = inside.interval(inner)
+    _, last = start.interval({**outer, loop.var.name: (0, loop.extent - 1)})
+    step = gcd(*start.terms.values())
+    length = high + 1
+    if low != 0 or length > step or last + high < total:
+        return None
+    rest = total % step
+    return _Tail(
+        condition, start.expr(), inside.expr(), length, total, min(rest, length) % length
+    )
 
 
 def _conditions(stmt: Stmt) -> Iterator[Binary]:

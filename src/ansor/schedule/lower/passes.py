@@ -11,6 +11,7 @@ from ansor.ir.verify import verify
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.knobs import Points
 from ansor.schedule.lower.accumulate import accumulate
+from ansor.schedule.lower.collapse import collapse
 from ansor.schedule.lower.halves import widen_halves
 from ansor.schedule.lower.hoist import hoist
 from ansor.schedule.lower.nest import build
@@ -34,6 +35,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("halves", lambda stmt, target: widen_halves(stmt)),
     ("simplify", lambda stmt, target: simplify_stmt(stmt)),
     ("vectorize", _vectorize),
+    ("collapse", lambda stmt, target: collapse(stmt)),
     ("unroll", lambda stmt, target: unroll(stmt)),
 )
 VERIFIED = "simplify"  # every program is verified after this pass; tests verify all

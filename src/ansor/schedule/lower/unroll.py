@@ -1,4 +1,4 @@
-"""Pass 8: unrolled loops become copies of their body.
+"""Pass 9: unrolled loops become copies of their body.
 
     for i in 2:  # unroll        A[0] = 1
         A[i] = i + 1      ==>    A[1] = 2

@@ -172,16 +172,15 @@ def attention(batch: int, seq: int, heads: int, dim: int) -> Tensor:
 
 
 def _products() -> Iterator[Workload]:
-    odd: Sizes = {"m": 7, "n": 13, "k": 11}
     yield Workload(
         "GMM128", "batched matrix product 128x128x128", batched_product,
-        {"m": 128, "n": 128, "k": 128}, odd, small_batch=2,
+        {"m": 128, "n": 128, "k": 128}, {"m": 4, "n": 5, "k": 3}, small_batch=2,
     )  # fmt: skip
-    for n in (512, 1024, 1009, 2039):
+    for n, tiny in _SQUARE.items():
         text = f"matrix product {n}x{n}x{n}"
-        yield Workload(f"GMM{n}", text, product, {"m": n, "n": n, "k": n}, odd)
-    for sizes, tiny in _SKINNY.items():
-        m, n, k = sizes
+        small: Sizes = dict(zip("mnk", tiny, strict=True))
+        yield Workload(f"GMM{n}", text, product, {"m": n, "n": n, "k": n}, small)
+    for (m, n, k), tiny in _SKINNY.items():
         yield Workload(
             f"GMMsk-{m}x{n}x{k}", f"matrix product {m}x{n}x{k} (M, N, K)", product,
             {"m": m, "n": n, "k": k}, dict(zip("mnk", tiny, strict=True)),
@@ -189,11 +188,12 @@ def _products() -> Iterator[Workload]:
 
 
 # M, N, K and those of the small version.
+_SQUARE = {512: (5, 6, 3), 1024: (4, 8, 3), 1009: (3, 7, 5), 2039: (7, 5, 2)}
 _SKINNY = {
-    (31, 1000, 768): (5, 23, 17),
-    (512, 512, 4096): (7, 7, 61),
-    (1, 4096, 4096): (1, 37, 41),
-    (4, 11008, 4096): (3, 47, 31),
+    (31, 1000, 768): (3, 9, 5),
+    (512, 512, 4096): (4, 5, 9),
+    (1, 4096, 4096): (1, 11, 9),
+    (4, 11008, 4096): (2, 13, 5),
 }
 
 
@@ -202,14 +202,15 @@ def _both(
     text: str,
     expression: Callable[..., Outputs],
     sizes: Sizes,
-    tiny: Sizes,
+    tiny: tuple[Sizes, Sizes],
     positive: tuple[str, ...] = (),
 ) -> Iterator[Workload]:
-    """A convolution in its two layouts."""
+    """A convolution in its two layouts, which differ in the axis to vectorise: `tiny`
+    has the small sizes of either."""
     for suffix, last in (("nchw", False), ("nhwc", True)):
         yield Workload(
             f"{name}-{suffix}", f"{text}, channels {'last' if last else 'first'}",
-            partial(expression, last=last), sizes, tiny, positive=positive,
+            partial(expression, last=last), sizes, tiny[last], positive=positive,
         )  # fmt: skip
 
 
@@ -217,42 +218,46 @@ def _convolutions() -> Iterator[Workload]:
     stem: Sizes = {
         "space": (224, 224), "c": 3, "o": 64, "kernel": 7, "stride": 2, "padding": 3,
     }  # fmt: skip
-    small: Sizes = {"space": (7, 9), "c": 3, "o": 5, "kernel": 3, "padding": 1}
+    window: Sizes = {"c": 2, "kernel": 2, "padding": 1}
     yield from _both(
         "C1D", "conv1d 256, 64 to 128, kernel 3, stride 2, padding 1", convolution,
         {"space": (256,), "c": 64, "o": 128, "kernel": 3, "stride": 2, "padding": 1},
-        {"space": (23,), "c": 5, "o": 7},
+        ({"space": (9,), "c": 2, "o": 5},) * 2,
     )  # fmt: skip
     yield from _both(
         "C2D", "conv2d 224x224, 3 to 64, kernel 7, stride 2, padding 3", convolution,
-        stem, small,
+        stem,
+        ({**window, "space": (2, 8), "o": 2}, {**window, "space": (2, 2), "o": 5}),
     )  # fmt: skip
     yield from _both(
         "C3D", "conv3d 16x224x224, 3 to 64, kernel 7, stride 2, padding 3",
         convolution, {**stem, "space": (16, 224, 224)},
-        {**small, "space": (4, 5, 7), "c": 2, "o": 3},
+        ({**window, "space": (2, 1, 8), "o": 2},
+         {**window, "space": (2, 1, 2), "o": 5}),
     )  # fmt: skip
     yield from _both(
         "DEP", "depthwise conv2d 112x112, 32, kernel 3, padding 1", depthwise,
         {"space": (112, 112), "c": 32, "kernel": 3, "padding": 1},
-        {"space": (7, 9), "c": 5},
+        ({"space": (2, 5), "c": 2}, {"space": (2, 2), "c": 5}),
     )  # fmt: skip
     yield from _both(
         "DIL", "conv2d 224x224, 3 to 64, kernel 7, stride 2, padding 3, dilation 2",
-        convolution, {**stem, "dilation": 2}, {**small, "space": (9, 11)},
+        convolution, {**stem, "dilation": 2},
+        ({**window, "space": (3, 9), "o": 2}, {**window, "space": (3, 3), "o": 5}),
     )  # fmt: skip
     yield from _both(
         "GRP", "conv2d 56x56, 64 to 128, kernel 3, stride 2, padding 1, 4 groups",
         grouped,
         {"space": (56, 56), "c": 16, "o": 32, "kernel": 3, "stride": 2, "padding": 1,
          "groups": 4},
-        {"space": (7, 9), "c": 2, "o": 3},
+        ({**window, "space": (2, 8), "o": 2, "groups": 2},
+         {**window, "space": (2, 2), "o": 3, "groups": 2}),
     )  # fmt: skip
     yield from _both(
         "T2D", "transposed conv2d 4x4, 512 to 256, kernel 4, stride 2, padding 1",
         transposed,
         {"space": (4, 4), "c": 512, "o": 256, "kernel": 4, "stride": 2, "padding": 1},
-        {"space": (2, 3), "c": 5, "o": 7},
+        ({**window, "space": (2, 4), "o": 2}, {**window, "space": (2, 2), "o": 5}),
     )  # fmt: skip
     yield Workload(
         "CAP",
@@ -260,16 +265,20 @@ def _convolutions() -> Iterator[Workload]:
         capsules,
         {"space": (16, 16), "c": 32, "o": 32, "capsule": 4, "kernel": 3, "stride": 2,
          "padding": 1},
-        {"space": (5, 3), "c": 2, "o": 3, "capsule": 2},
+        {**window, "space": (1, 2), "o": 3, "capsule": 2},
     )  # fmt: skip
 
 
 def _layers() -> Iterator[Workload]:
-    rows: dict[str, tuple[int, int, int, int, Sizes]] = {
-        "R50a": (56, 64, 64, 3, {"space": (5, 7), "c": 7, "o": 6}),
-        "R50b": (14, 256, 256, 3, {"space": (5, 5), "c": 11, "o": 6}),
-        "R50c": (14, 1024, 256, 1, {"space": (5, 3), "c": 31, "o": 13}),
-    }
+    pair: Sizes = {"space": (2, 3), "c": 5}
+    window: Sizes = {"c": 2, "kernel": 2}
+    rows: dict[str, tuple[int, int, int, int, tuple[Sizes, Sizes]]] = {
+        "R50a": (56, 64, 64, 3, ({**window, "space": (1, 4), "o": 2},
+                                 {**window, "space": (1, 1), "o": 5})),
+        "R50b": (14, 256, 256, 3, ({**window, "space": (1, 2), "o": 5},
+                                   {**window, "space": (1, 4), "o": 3})),
+        "R50c": (14, 1024, 256, 1, ({**pair, "o": 5}, {**pair, "o": 6})),
+    }  # fmt: skip
     for name, (side, c, o, kernel, tiny) in rows.items():
         yield from _both(
             name, f"ResNet-50 conv2d {side}x{side}, {c} to {o}, kernel {kernel}",
@@ -281,31 +290,34 @@ def _layers() -> Iterator[Workload]:
     yield from _both(
         "CBR", "conv2d as C2D, batch norm, relu", convolution_norm_relu,
         {"space": (224, 224), "c": 3, "o": 64, "kernel": 7, "stride": 2, "padding": 3},
-        {"space": (7, 9), "c": 3, "o": 5, "kernel": 3, "padding": 1},
+        ({**window, "space": (2, 4), "o": 5, "padding": 1},
+         {**window, "space": (2, 2), "o": 5, "padding": 1}),
         positive=("variance",),
     )  # fmt: skip
 
 
 def _others() -> Iterator[Workload]:
     heads: Sizes = {"seq": 128, "heads": 12, "dim": 64}
-    few: Sizes = {"seq": 7, "heads": 3, "dim": 5}
     yield Workload(
         "TBG", "transpose and batched matrix product, 128 words, 12 heads of 64",
-        transpose_product, heads, few, small_batch=2,
+        transpose_product, heads, {"seq": 3, "heads": 2, "dim": 9}, small_batch=2,
     )  # fmt: skip
     yield Workload(
         "NRM", "root of the sum of squares of 256x256 matrices", norm,
-        {"m": 256, "n": 256}, {"m": 13, "n": 19}, small_batch=3,
+        {"m": 256, "n": 256}, {"m": 3, "n": 9}, small_batch=2,
     )  # fmt: skip
     yield Workload(
         "SFM", "softmax of 256 rows of 256", softmax,
-        {"m": 256, "n": 256}, {"m": 13, "n": 19},
+        {"m": 256, "n": 256}, {"m": 5, "n": 9},
     )  # fmt: skip
     yield Workload(
         "LNG", "layer norm and GELU of 512 rows of 768", layer_norm_gelu,
-        {"m": 512, "n": 768}, {"m": 13, "n": 19},
+        {"m": 512, "n": 768}, {"m": 5, "n": 9},
     )  # fmt: skip
-    yield Workload("ATT", "attention, 12 heads of 64, 128 words", attention, heads, few)
+    yield Workload(
+        "ATT", "attention, 12 heads of 64, 128 words", attention, heads,
+        {"seq": 3, "heads": 2, "dim": 5},
+    )  # fmt: skip
 
 
 WORKLOADS: dict[str, Workload] = table(

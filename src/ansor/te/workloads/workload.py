@@ -34,7 +34,7 @@ class Workload:
     >>> WORKLOADS["GMM512"].make(batch=16, scale=4)
     <tensor batch_matmul: float32[16, 128, 128]>
     >>> WORKLOADS["GMM512"].small()
-    <tensor matmul: float32[7, 13]>
+    <tensor matmul: float32[5, 6]>
     """
 
     name: str

@@ -64,9 +64,12 @@ class _Partition:
                 return self.nest((loop,), loop.body, ranges)
         cuts = self.cuts(loop, loop.body, ranges)
         inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
-        tail = self.tail(loop, ranges)
-        if tail is not None:
-            body = self.visit(tail.branches(loop.body, inner), inner)
+        tails = self.tails(loop, ranges)
+        if tails:
+            body = loop.body
+            for tail in tails:
+                body = tail.branches(body, inner)
+            body = self.visit(body, inner)
         elif len(cuts) >= MAX_PIECES:
             body = self.visit(loop.body, inner)
         elif cuts and not self.is_branching(loop, ranges):
@@ -89,20 +92,23 @@ class _Partition:
             body = For(x.var, x.extent, body, "parallel")
         return body
 
-    def tail(self, loop: For, ranges: Ranges) -> _Tail | None:
-        """The tail that the body of a loop has to ask for, if any."""
+    def tails(self, loop: For, ranges: Ranges) -> list[_Tail]:
+        """The tails that the body of a loop has to ask for."""
         if loop.kind != "serial" or loop.reduce:
-            return None
+            return []
         facts = _facts(loop.body, self.known)
+        found: dict[tuple[Expr, int, int], dict[Binary, Expr]] = {}
         for condition in facts.guards:
             names = _names(condition)
-            if loop.var.name in names and names.isdisjoint(facts.blocks):
-                if not _is_deep(names, facts):
-                    continue
-                tail = _tail(condition, facts.ranges, ranges, loop)
-                if tail is not None:
-                    return tail
-        return None
+            if loop.var.name not in names or not names.isdisjoint(facts.blocks):
+                continue
+            block = _block(condition, facts.ranges, ranges, loop)
+            if block is not None and _is_deep(names, facts):
+                found.setdefault(block[:3], {})[condition] = block[3]
+        return [
+            _Tail(conditions, start, step, total)
+            for (start, step, total), conditions in found.items()
+        ]
 
     def is_left(self, condition: Binary, facts: _Facts) -> bool:
         """True if a block further in asks about the condition."""
@@ -247,34 +253,39 @@ def _upper_bounds(condition: Expr) -> Iterator[Binary]:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """Blocks of `length` iterations, all full but the last, which has `rest`.
+    """Blocks that start at multiples of `step` and end at `total`.
 
-    `start` is where the block at hand starts, `total` where the blocks end, and
-    `inner` the position inside the block that `condition` compares.
+    `start` is where the block at hand starts; each condition compares a position
+    inside the block, given with it, and all hold in a full block.
     """
 
-    condition: Binary
+    conditions: dict[Binary, Expr]
     start: Expr
-    inner: Expr
-    length: int
+    step: int
     total: int
-    rest: int
 
     def branches(self, body: Stmt, ranges: Ranges) -> Stmt:
-        full = simplify_stmt(self.assumed(body, TRUE), ranges)
-        shorter = Binary("lt", self.inner, Const(self.rest))
-        part = simplify_stmt(self.assumed(body, shorter), ranges) if self.rest else None
-        none = simplify_stmt(self.assumed(body, FALSE), ranges)
-        empty = isinstance(none, Seq) and not none.stmts
-        result = None if empty else none
-        if part is not None:
-            left = Binary("lt", self.start, Const(self.total))
-            result = If(left, part, result)
-        fits = Binary("lt", self.start, Const(self.total - self.length + 1))
+        """`body` in a full block, else in the last one, else where none is left."""
+        rest = self.total % self.step
+        full = simplify_stmt(self.assumed(body, self.step), ranges)
+        none = simplify_stmt(self.assumed(body, 0), ranges)
+        result = None if isinstance(none, Seq) and not none.stmts else none
+        if rest:
+            part = simplify_stmt(self.assumed(body, rest), ranges)
+            result = If(Binary("lt", self.start, Const(self.total)), part, result)
+        fits = Binary("lt", self.start, Const(self.total - self.step + 1))
         return If(fits, full, result)
 
-    def assumed(self, stmt: Stmt, value: Expr) -> Stmt:
-        return map_stmt(stmt, lambda e: value if e == self.condition else e)
+    def assumed(self, stmt: Stmt, left: int) -> Stmt:
+        """The statement in a block with so many iterations left."""
+
+        def known(e: Expr) -> Expr:
+            inner = self.conditions.get(e) if isinstance(e, Binary) else None
+            if inner is None:
+                return e
+            return FALSE if left == 0 else Binary("lt", inner, Const(left))
+
+        return map_stmt(stmt, known)
 
 
 def _names(condition: Binary) -> set[str]:
@@ -289,34 +300,25 @@ def _is_deep(names: set[str], facts: _Facts) -> bool:
     return len(names) - len(copied) >= (2 if copied else 3)
 
 
-def _tail(
+def _block(
     condition: Binary, inner: Ranges, outer: Ranges, loop: For
-) -> _Tail | None:
-    """How a condition cuts the last of many blocks short; None if that depends on more
-    than where the block starts, or if the loops outside do not matter."""
+) -> tuple[Expr, int, int, Expr] | None:
+    """(start, step, end of the last block, position inside) of the blocks that a
+    condition cuts short; None if they overlap, or no loop further out matters."""
     form = linear(condition.a).plus(linear(condition.b), -1)
     start, inside = Linear(0), Linear(0)
     for atom, c in form.terms.items():
         assert isinstance(atom, Var), "see _upper_bounds"
-        if atom.name in inner:
-            inside.terms[atom] = c
-        elif atom == loop.var or atom.name in outer:
-            start.terms[atom] = c
-        else:
+        if atom.name not in inner and atom != loop.var and atom.name not in outer:
             return None
+        (inside if atom.name in inner else start).terms[atom] = c
     if all(atom == loop.var for atom in start.terms):
         return None
-    total = -form.const
     low, high = inside.interval(inner)
-    _, last = start.interval({**outer, loop.var.name: (0, loop.extent - 1)})
     step = gcd(*start.terms.values())
-    length = high + 1
-    if low != 0 or length > step or last + high < total:
+    if low != 0 or high >= step:
         return None
-    rest = total % step
-    return _Tail(
-        condition, start.expr(), inside.expr(), length, total, min(rest, length) % length
-    )
+    return start.expr(), step, -form.const, inside.expr()
 
 
 def _conditions(stmt: Stmt) -> Iterator[Binary]:

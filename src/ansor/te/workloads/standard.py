@@ -218,11 +218,12 @@ def _convolutions() -> Iterator[Workload]:
     stem: Sizes = {
         "space": (224, 224), "c": 3, "o": 64, "kernel": 7, "stride": 2, "padding": 3,
     }  # fmt: skip
+    line: Sizes = {"space": (9,), "c": 2, "o": 5}
     window: Sizes = {"c": 2, "kernel": 2, "padding": 1}
     yield from _both(
         "C1D", "conv1d 256, 64 to 128, kernel 3, stride 2, padding 1", convolution,
         {"space": (256,), "c": 64, "o": 128, "kernel": 3, "stride": 2, "padding": 1},
-        ({"space": (9,), "c": 2, "o": 5},) * 2,
+        (line, line),
     )  # fmt: skip
     yield from _both(
         "C2D", "conv2d 224x224, 3 to 64, kernel 7, stride 2, padding 3", convolution,
@@ -250,7 +251,7 @@ def _convolutions() -> Iterator[Workload]:
         grouped,
         {"space": (56, 56), "c": 16, "o": 32, "kernel": 3, "stride": 2, "padding": 1,
          "groups": 4},
-        ({**window, "space": (2, 8), "o": 2, "groups": 2},
+        ({**window, "space": (2, 8), "o": 1, "groups": 2},
          {**window, "space": (2, 2), "o": 3, "groups": 2}),
     )  # fmt: skip
     yield from _both(
@@ -265,7 +266,7 @@ def _convolutions() -> Iterator[Workload]:
         capsules,
         {"space": (16, 16), "c": 32, "o": 32, "capsule": 4, "kernel": 3, "stride": 2,
          "padding": 1},
-        {**window, "space": (1, 2), "o": 3, "capsule": 2},
+        {**window, "space": (1, 2), "o": 2, "capsule": 2},
     )  # fmt: skip
 
 
@@ -276,7 +277,7 @@ def _layers() -> Iterator[Workload]:
         "R50a": (56, 64, 64, 3, ({**window, "space": (1, 4), "o": 2},
                                  {**window, "space": (1, 1), "o": 5})),
         "R50b": (14, 256, 256, 3, ({**window, "space": (1, 2), "o": 5},
-                                   {**window, "space": (1, 4), "o": 3})),
+                                   {**window, "space": (1, 4), "o": 2})),
         "R50c": (14, 1024, 256, 1, ({**pair, "o": 5}, {**pair, "o": 6})),
     }  # fmt: skip
     for name, (side, c, o, kernel, tiny) in rows.items():
@@ -316,7 +317,7 @@ def _others() -> Iterator[Workload]:
     )  # fmt: skip
     yield Workload(
         "ATT", "attention, 12 heads of 64, 128 words", attention, heads,
-        {"seq": 3, "heads": 2, "dim": 5},
+        {"seq": 5, "heads": 2, "dim": 2},
     )  # fmt: skip
 
 

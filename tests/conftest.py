@@ -71,7 +71,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             total.setdefault(found["workload"], Counter()).update(numbers)
     if total:
         terminalreporter.section("search space")
-        total["all"] = sum(total.values(), Counter())
+        rows = list(total.values())
+        total["all"] = Counter()
+        for row in rows:
+            total["all"].update(row)
     for name, row in total.items():
         text = ", ".join(f"{value:.0f} {what}" for what, value in row.items())
         terminalreporter.write_line(f"{name}: {text}")

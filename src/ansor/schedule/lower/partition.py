@@ -18,7 +18,7 @@ the innermost loop around the tile asks, each time: full, the tail, or nothing l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TypeGuard
 
@@ -53,6 +53,14 @@ class _Partition:
         match stmt:
             case For():
                 return self.loop(stmt, ranges)
+            case If(Binary("lt", Var(name), Const(value)), then, otherwise) if (
+                name in ranges and isinstance(value, int)
+            ):
+                low, high = ranges[name]
+                below = {**ranges, name: (low, min(high, value - 1))}
+                above = {**ranges, name: (max(low, value), high)}
+                rest = None if otherwise is None else self.visit(otherwise, above)
+                return If(stmt.condition, self.visit(then, below), rest)
             case If() | Seq() | Allocate():
                 return map_stmt(stmt, lambda e: e, lambda s: self.visit(s, ranges))
             case _:
@@ -76,7 +84,7 @@ class _Partition:
             pieces = _pieces(loop, cuts)
             return seq(*(self.piece(loop, start, end, ranges) for start, end in pieces))
         else:
-            body = self.specialised(loop, loop.body, inner)
+            body = self.visit(self.specialised(loop, loop.body, inner), inner)
         return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
 
     def nest(
@@ -87,7 +95,10 @@ class _Partition:
         if isinstance(loop.body, For) and loop.body.kind == "parallel":
             return self.nest(loops, loop.body, ranges)
         inner = {**ranges, **{x.var.name: (0, x.extent - 1) for x in loops}}
-        body = self.specialised(loop, loop.body, inner, outer)
+        body = loop.body
+        for x in reversed(loops):
+            body = self.specialised(x, body, inner)
+        body = self.visit(body, inner)
         for x in reversed(loops):
             body = For(x.var, x.extent, body, "parallel")
         return body
@@ -125,12 +136,15 @@ class _Partition:
         """
         if loop.kind in ("parallel", "thread"):
             return True
-        body = loop.body
-        while isinstance(body, Allocate):
-            body = body.body
-        if loop.kind != "serial" or not isinstance(body, Seq):
-            return False
-        return any(_is_nest(s) and not self.cuts(loop, s, ranges) for s in body.stmts)
+        return loop.kind == "serial" and self.is_shared(loop, loop.body, ranges)
+
+    def is_shared(self, loop: For, stmt: Stmt, ranges: Ranges) -> bool:
+        """True if only some of the nests in a statement care where the loop is."""
+        while isinstance(stmt, Allocate | For):
+            stmt = stmt.body
+        return isinstance(stmt, Seq) and any(
+            _is_nest(s) and not self.cuts(loop, s, ranges) for s in stmt.stmts
+        )
 
     def piece(self, loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
         """The iterations from `start` to `end` as a loop of their own."""
@@ -147,25 +161,21 @@ class _Partition:
             return body
         return For(loop.var, end - start, body, loop.kind, loop.reduce, loop.thread)
 
-    def specialised(
-        self,
-        loop: For,
-        stmt: Stmt,
-        ranges: dict[str, tuple[int, int]],
-        more: tuple[For, ...] = (),
-    ) -> Stmt:
-        """A part of the body of a loop, branching on where the loop is, and then on
-        where `more` loops around it are."""
+    def specialised(self, loop: For, stmt: Stmt, ranges: Ranges) -> Stmt:
+        """A part of the body of a loop, branching on where the loop is, as far in as
+        it takes to copy nothing else."""
         cuts = self.cuts(loop, stmt, ranges)
         if not cuts:
-            return self.visited(stmt, ranges, more)
+            return stmt
         if isinstance(stmt, Allocate):
-            body = self.specialised(loop, stmt.body, ranges, more)
-            return Allocate(stmt.buffer, body)
+            return Allocate(stmt.buffer, self.specialised(loop, stmt.body, ranges))
+        if isinstance(stmt, For) and self.is_shared(loop, stmt, ranges):
+            inner = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
+            return replace(stmt, body=self.specialised(loop, stmt.body, inner))
         if isinstance(stmt, Seq) and not all(
             self.cuts(loop, s, ranges) for s in stmt.stmts
         ):
-            return seq(*(self.specialised(loop, s, ranges, more) for s in stmt.stmts))
+            return seq(*(self.specialised(loop, s, ranges) for s in stmt.stmts))
         result: Stmt | None = None
         for start, end in reversed(_pieces(loop, cuts)):
             inner = {**ranges, loop.var.name: (start, end - 1)}
@@ -173,18 +183,11 @@ class _Partition:
                 case = substitute_stmt(stmt, {loop.var.name: Const(start)})
             else:
                 case = stmt
-            case = self.visited(simplify_stmt(case, inner), inner, more)
+            case = simplify_stmt(case, inner)
             here = Binary("lt", loop.var, Const(end))
             result = case if result is None else If(here, case, result)
         assert result is not None
         return result
-
-    def visited(
-        self, stmt: Stmt, ranges: dict[str, tuple[int, int]], more: tuple[For, ...]
-    ) -> Stmt:
-        if more:
-            return self.specialised(more[-1], stmt, ranges, more[:-1])
-        return self.visit(stmt, ranges)
 
     def cuts(self, loop: For, stmt: Stmt, ranges: Ranges) -> list[int]:
         """The iterations at which some condition in `stmt` changes its state."""

@@ -36,6 +36,15 @@ def test_demo_runs(monkeypatch, capsys):
     assert "verified" in capsys.readouterr().out
 
 
+def test_space_runs(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["space.py", "67"])
+    runpy.run_path(str(ROOT / "examples" / "space.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "verified" in out
+    assert "parallel" not in out
+    assert "?C.k.1 in 32, 64\n" in out
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("shape", [(101, 103, 107), (31, 50, 96), (200, 96, 64)])
 @pytest.mark.parametrize("target", [HOST, PAIR], ids=["one", "two"])

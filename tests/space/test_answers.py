@@ -99,6 +99,20 @@ def test_kernels_of_some_sketches_are_right(name: str) -> None:
         assert not faults, faults[0]
 
 
+def at_full_size() -> list[object]:
+    why = "6 x 6 transforms unroll to more statements than a program may have"
+    known = pytest.mark.xfail(reason=why, strict=False)
+    marks = {"conv-winograd": [known]}
+    return [pytest.param(name, marks=marks.get(name, ())) for name in EVERY]
+
+
+@pytest.mark.parametrize("name", at_full_size())
+def test_the_first_sketches_have_points_at_full_size(name: str) -> None:
+    task = Task(list(outputs(workload(name).make())), Target("cpu"))
+    for sketch in sketches(task, most=3):
+        assert len(sketch.sample(1, 0)), sketch.trace
+
+
 @pytest.mark.llvm
 @pytest.mark.slow
 @pytest.mark.timeout(0)

@@ -1,16 +1,21 @@
 """Reading assembly: what is in the innermost loops, and whether registers spill.
 
-Understands what LLVM prints for x86-64 (AT&T or Intel syntax) and AArch64.
+Understands what LLVM prints for x86-64 (AT&T or Intel syntax) and AArch64. Loops are
+those of the control flow, not of the text: LLVM places blocks it holds to be rare far
+from the loop they belong to.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Loop:
-    """An innermost loop: from its label to the branch back to it.
+    """An innermost loop: its header's label, and what is in its blocks.
+
+    A block belongs to the loop if the header lies on every way to it and it has a way
+    back to the header; where in the text it stands is of no matter.
 
     Counts of instructions. `loads` and `stores` are of vector registers and exclude
     `reloads` and `spills`, those from and to the stack; `broadcasts` read one element
@@ -77,45 +82,66 @@ class _Line:
         return place.endswith(self.address) if not intel else "[" in place
 
     @property
-    def targets(self) -> tuple[str, ...]:
+    def targets(self) -> list[str]:
         """Labels in the operands of a branch."""
-        if not _BRANCH.match(self.mnemonic):
-            return ()
-        return tuple(_LABEL_USE.findall(self.operands))
+        return _LABEL_USE.findall(self.operands) if self.is_branch else []
+
+    @property
+    def is_branch(self) -> bool:
+        return bool(_BRANCH.match(self.mnemonic))
+
+    @property
+    def is_end(self) -> bool:
+        """Control never goes on to the next instruction."""
+        return bool(_END.match(self.mnemonic))
+
+    @property
+    def is_indirect(self) -> bool:
+        """A jump through a register or a table, or the call of a function."""
+        return bool(_INDIRECT.match(self.mnemonic))
 
 
-_LABEL = re.compile(r"^([.\w$]+):")
+@dataclass(frozen=True)
+class _Block:
+    """Instructions that run one after the other, entered at the first only."""
+
+    label: str  # empty if it is entered from the block above only
+    lines: list[_Line] = field(default_factory=list)
+
+    @property
+    def is_closed(self) -> bool:
+        """The last instruction may go elsewhere than to what follows."""
+        return bool(self.lines) and (self.lines[-1].is_branch or self.lines[-1].is_end)
+
+
+_Edges = list[list[int]]  # per block, the blocks control may go to
+
+_LABEL = re.compile(r"""^("[^"]+"|[.\w$]+):""")  # quoted if of other characters
 _LABEL_USE = re.compile(r"(?<![\w.])\.?L[\w.$]+")
-_BRANCH = re.compile(r"j\w+|b|b\.\w+|b[a-z]{2}|cbn?z|tbn?z|loop\w*$")
-_MEMORY = re.compile(r"[-\w.$+@:]*\([^)]*\)|\[[^\]]*\]!?")
+_BRANCH = re.compile(r"(?:j\w+|loop\w*|bc?(?:\.\w+)?|cb\w+|tbn?z)$")
+_INDIRECT = re.compile(r"(?:jmp\w*|br|bra\w+|notrack)$")
+_END = re.compile(rf"{_INDIRECT.pattern}|(?:b|ret\w*|ud2|hlt|brk|udf)$")
+_DATA = re.compile(r"^\s*\.(?:byte|short|hword|word|long|quad|xword)\s.*L.*$", re.M)
+_MEMORY = re.compile(r"[-\w.$+@:]*\([^)]*\)|(?<![\w}])\[[^\]]*\]!?")  # not lanes
 _VECTOR = re.compile(r"%?\b(?:[xyz]mm\d+|[qds]\d+|v\d+(?:\.\w+)?|z\d+\.\w)\b")
 _STACK = re.compile(r"%?\b(?:rsp|rbp|sp|x29|fp)\b")
 _FMA = re.compile(r"v?fn?m(?:add|sub|la|ls)\w*$|vdp|vpdp|[su]dot|bfdot|bfmmla")
 _LANE = re.compile(r"v\d+\.\w+\[\d+\]")
 _BROADCAST = re.compile(r"broadcast|\{1to\d+\}|\bld1r|vmovddup|\bmovddup|^dup ")
-_COMMENT = re.compile(r"\s+(?:#+|//|;)\s(.*)$")
+_COMMENT = re.compile(r"(?:^|\s+)(?:#+|//|;)\s(.*)$")
 
 
 def loops(assembly: str, function: str) -> list[Loop]:
-    """The innermost loops of `function`, in the order of the text."""
-    items = list(_items(assembly, function))
-    at = {item: n for n, item in enumerate(items) if isinstance(item, str)}
-    backward = [
-        (at[label], n)
-        for n, item in enumerate(items)
-        if isinstance(item, _Line)
-        for label in item.targets
-        if at.get(label, n) < n
+    """The innermost loops of `function`, in the order of their headers in the text.
+
+    Only loops entered at one place are seen, as LLVM's own analysis does.
+    """
+    blocks = _blocks(_items(assembly, function))
+    inner = _innermost(_edges(blocks, assembly))
+    return [
+        _loop(blocks[header].label, [line for n in body for line in blocks[n].lines])
+        for header, body in inner
     ]
-    spans: dict[int, int] = {}  # of several branches back to one label, the last
-    for begin, end in backward:
-        spans[begin] = max(end, spans.get(begin, end))
-    inner = [
-        (begin, end)
-        for begin, end in sorted(spans.items())
-        if not any(begin < b and e <= end for b, e in spans.items())
-    ]
-    return [_loop(items[begin : end + 1]) for begin, end in inner]
 
 
 def spills(assembly: str, function: str) -> int:
@@ -130,7 +156,7 @@ def _items(assembly: str, function: str) -> Iterator[str | _Line]:
     for raw in assembly.splitlines():
         label = _LABEL.match(raw.strip())
         if label:
-            name = label.group(1)
+            name = label.group(1).strip('"')
             inside = name == function or (inside and name.startswith((".L", "L")))
             if inside and name != function:
                 yield name
@@ -143,7 +169,7 @@ def _items(assembly: str, function: str) -> Iterator[str | _Line]:
 def _line(raw: str, note: str) -> _Line | None:
     comment = _COMMENT.search(raw)
     text = raw[: comment.start()].strip() if comment else raw.strip()
-    if not text or text.startswith("."):
+    if not text or text.startswith((".", "#", "//")):
         return None
     mnemonic, _, operands = text.partition("\t")
     if not operands:
@@ -151,9 +177,129 @@ def _line(raw: str, note: str) -> _Line | None:
     return _Line(mnemonic, operands, comment.group(1) if comment else note)
 
 
-def _loop(items: list[str | _Line]) -> Loop:
-    label = str(items[0])
-    lines = [item for item in items if isinstance(item, _Line)]
+def _blocks(items: Iterable[str | _Line]) -> list[_Block]:
+    """In the order of the text; the first is where the function begins."""
+    blocks = [_Block("")]
+    for item in items:
+        if isinstance(item, str):
+            blocks.append(_Block(item))
+            continue
+        if blocks[-1].is_closed:
+            blocks.append(_Block(""))
+        blocks[-1].lines.append(item)
+    return blocks
+
+
+def _edges(blocks: Sequence[_Block], assembly: str) -> _Edges:
+    at = {block.label: n for n, block in enumerate(blocks) if block.label}
+    tables: list[int] | None = None
+    edges: _Edges = []
+    for n, block in enumerate(blocks):
+        last = block.lines[-1] if block.lines else None
+        out = [at[label] for label in (last.targets if last else ()) if label in at]
+        if last and last.is_indirect and not out:
+            tables = _tables(at, assembly) if tables is None else tables
+            out = tables
+        if not (last and last.is_end) and n + 1 < len(blocks):
+            out = [*out, n + 1]
+        edges.append(out)
+    return edges
+
+
+def _tables(at: dict[str, int], assembly: str) -> list[int]:
+    """Blocks named by data: where a jump through any table may go."""
+    names = {
+        name for line in _DATA.findall(assembly) for name in _LABEL_USE.findall(line)
+    }
+    return [n for label, n in at.items() if label in names]
+
+
+def _innermost(edges: _Edges) -> list[tuple[int, list[int]]]:
+    """Headers and blocks of the loops that have no other loop's header in them."""
+    order = _order(edges)
+    into: _Edges = [[] for _ in edges]
+    for n in order:
+        for m in edges[n]:
+            into[m].append(n)
+    rank = {n: k for k, n in enumerate(order)}
+    above = _dominators(order, rank, into)
+    ends: dict[int, list[int]] = {}  # per header, the blocks that branch back to it
+    for n in order:
+        for m in edges[n]:
+            if rank[m] <= rank[n] and _dominates(m, n, rank, above):
+                ends.setdefault(m, []).append(n)
+    bodies = ((header, _body(header, ends, into)) for header in sorted(ends))
+    return [(header, sorted(body)) for header, body in bodies if body]
+
+
+def _order(edges: _Edges) -> list[int]:
+    """Blocks that can be reached, each before its successors but for ways back."""
+    done: list[int] = []
+    seen = {0}
+    stack = [(0, iter(edges[0]))]
+    while stack:
+        n, rest = stack[-1]
+        m = next((m for m in rest if m not in seen), None)
+        if m is None:
+            done.append(n)
+            stack.pop()
+        else:
+            seen.add(m)
+            stack.append((m, iter(edges[m])))
+    return done[::-1]
+
+
+def _dominators(
+    order: Sequence[int], rank: dict[int, int], into: _Edges
+) -> dict[int, int]:
+    """Per block, the nearest other block on every way to it; the first has itself."""
+    above = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for n in order[1:]:
+            known = [m for m in into[n] if m in above]
+            near = known[0]
+            for m in known[1:]:
+                near = _meet(near, m, rank, above)
+            if above.get(n) != near:
+                above[n] = near
+                changed = True
+    return above
+
+
+def _meet(a: int, b: int, rank: dict[int, int], above: dict[int, int]) -> int:
+    """The nearest block that dominates both."""
+    while a != b:
+        if rank[a] > rank[b]:
+            a = above[a]
+        else:
+            b = above[b]
+    return a
+
+
+def _dominates(a: int, b: int, rank: dict[int, int], above: dict[int, int]) -> bool:
+    while rank[b] > rank[a]:
+        b = above[b]
+    return a == b
+
+
+def _body(header: int, ends: dict[int, list[int]], into: _Edges) -> set[int]:
+    """Blocks of the loop, or none if another loop's header is among them."""
+    body = {header}
+    stack = ends[header][:]
+    while stack:
+        n = stack.pop()
+        if n in body:
+            continue
+        if n in ends:
+            return set()
+        body.add(n)
+        stack.extend(into[n])
+    return body
+
+
+def _loop(label: str, lines: Sequence[_Line]) -> Loop:
     memory = [line for line in lines if line.address and line.is_vector]
     stores = [line for line in memory if line.is_store]
     loads = [line for line in memory if not line.is_store]

@@ -1,6 +1,28 @@
 """The answers: derivation rules, sketches, sampling, mutation, crossover, limits."""
 
+from ansor.space.constraints import (
+    Constraint,
+    NoParallel,
+    Vectorized,
+    Without,
+    at_least,
+    at_most,
+    one_of,
+)
 from ansor.space.derive import derive, sketches
+from ansor.space.rules import Rule
 from ansor.space.sketch import Sketch
 
-__all__ = ["Sketch", "derive", "sketches"]
+__all__ = [
+    "Constraint",
+    "NoParallel",
+    "Rule",
+    "Sketch",
+    "Vectorized",
+    "Without",
+    "at_least",
+    "at_most",
+    "derive",
+    "one_of",
+    "sketches",
+]

@@ -53,6 +53,9 @@ class _Lengths:
             changed[knob.name] = Knob(knob.name, kept)
         return with_knobs(sketch, changed)
 
+    def __str__(self) -> str:
+        return f"{self.loop} {self.text}"
+
 
 def at_most(loop: str, length: int) -> Constraint:
     """`at_most("k.1", 64)`: no such loop is longer. `"C.k.1"` means that of stage C."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
+from ansor.errors import ScheduleError
 from ansor.space.constraints import Constraint, restricted
 from ansor.space.gpu import (
     ConstantThreads,
@@ -34,6 +35,7 @@ from ansor.space.threads import BindThreads, CrossThread
 from ansor.te.task import Task
 
 MOST = 64  # sketches of one task
+LOOKED = 1024  # sketches on which constraints are tried
 
 # Rules are asked in this order. Each phase visits every stage, consumers first.
 Phases = tuple[tuple[Rule, ...], ...]
@@ -162,7 +164,8 @@ def sketches(
     """The search space of a task: its structures, with knobs.
 
     `rules` of your own are asked before the built-in ones; `constraints` restrict the
-    space. At most `most` sketches, those with the fewest unusual choices first.
+    space. At most `most` sketches, those with the fewest unusual choices first. Raises
+    ScheduleError if none is left.
 
     >>> import ansor
     >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
@@ -170,9 +173,29 @@ def sketches(
     >>> found[0].trace[0]
     'tile C along j'
     """
-    found = (restricted(sketch, constraints) for sketch in derive(task, rules))
-    kept = (sketch for sketch in found if sketch is not None)
-    return list(islice(kept, most))
+    given = tuple(constraints)
+    derived = islice(derive(task, rules), LOOKED)
+    found = (restricted(sketch, given) for sketch in derived)
+    kept = list(islice((sketch for sketch in found if sketch is not None), most))
+    if not kept and most > 0:
+        raise _nothing_left(task, given)
+    return kept
+
+
+def _nothing_left(task: Task, constraints: tuple[Constraint, ...]) -> ScheduleError:
+    what = f"sketches of {', '.join(buffer.name for buffer in task.dag.outputs)}"
+    if not constraints:
+        return ScheduleError(
+            what,
+            "the rules make none",
+            "a rule that matches a stage yields at least one sketch",
+        )
+    names = ", ".join(map(str, constraints))
+    return ScheduleError(
+        what,
+        f"none is left under {names}",
+        "relax a constraint; print(sketch) shows the knobs and their candidates",
+    )
 
 
 def _named(made: Sketch, before: Sketch, rule: Rule, stage: str) -> Sketch:

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from ansor.ir.affine import linear
 from ansor.ir.dtypes import DTYPES
-from ansor.ir.visit import variables
+from ansor.ir.expr import Load, Select, Var
+from ansor.ir.visit import variables, walk
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.knobs import Column, Knob, Points
 from ansor.schedule.plan import Nest, Plan, SplitRelation
 from ansor.space.table import Matrix
 from ansor.target import Target
+from ansor.target.gpus import Gpu
 
 CHUNK = 4096  # rows at a time: their columns stay in the cache
 MOST_COPIES = 8  # vectors of one loop that are written out side by side
-MOST_CODE = 1024  # statements of one program after unrolling
+MOST_CODE = 1536  # statements of one program after unrolling
+
+MOST_GPU_CODE = 4096
+MOST_VIRTUAL = 8
+OTHER_REGISTERS = 64  # of a GPU's thread, that do not hold results
 
 Mask = npt.NDArray[np.bool_]
 
@@ -31,13 +39,20 @@ Mask = npt.NDArray[np.bool_]
 class View:
     """A sketch with some points: what limits are measured on."""
 
-    plan: Plan
+    nests: tuple[Nest, ...]  # that are measured
     target: Target
     bounds: Bounds
 
     @staticmethod
-    def of(plan: Plan, target: Target, knobs: tuple[Knob, ...], points: Matrix) -> View:
-        return View(plan, target, Bounds(plan, Points.of(knobs, points)))
+    def of(
+        plan: Plan,
+        target: Target,
+        knobs: tuple[Knob, ...],
+        points: Matrix,
+        only: frozenset[str] | None = None,
+    ) -> View:
+        nests = (nest for nest in plan if only is None or nest.name in only)
+        return View(tuple(nests), target, Bounds(plan, Points.of(knobs, points)))
 
     @property
     def one(self) -> Column:
@@ -74,23 +89,19 @@ class Limit:
 
 
 def feasible(
-    plan: Plan, target: Target, knobs: tuple[Knob, ...], points: Matrix
+    plan: Plan,
+    target: Target,
+    knobs: tuple[Knob, ...],
+    points: Matrix,
+    only: frozenset[str] | None = None,
 ) -> Mask:
-    """True for every point within all limits."""
+    """True for every point within all limits; of some stages `only`, if given."""
     mask = np.ones(len(points), np.bool_)
     for start in range(0, len(points), CHUNK):
         rows = slice(start, start + CHUNK)
-        mask[rows] = _feasible(plan, target, knobs, points[rows])
-    return mask
-
-
-def _feasible(
-    plan: Plan, target: Target, knobs: tuple[Knob, ...], points: Matrix
-) -> Mask:
-    view = View.of(plan, target, knobs, points)
-    mask = np.ones(len(points), np.bool_)
-    for limit in LIMITS[target.kind]:
-        mask &= limit.measure(view) <= limit.most(target)
+        view = View.of(plan, target, knobs, points[rows], only)
+        for limit in LIMITS[target.kind]:
+            mask[rows] &= limit.measure(view) <= limit.most(target)
     return mask
 
 
@@ -110,7 +121,7 @@ def broken(
 def overlong_tiles(view: View) -> Column:
     """How many lengths exceed what there is left to cut."""
     count = view.one - 1
-    for nest in view.plan:
+    for nest in view.nests:
         for split in nest.relations:
             if not isinstance(split, SplitRelation):
                 continue
@@ -128,65 +139,182 @@ def overlong_tiles(view: View) -> Column:
 def registers(view: View) -> Column:
     """Vector registers that the innermost loops need at once, the most of any nest."""
     most = view.one
-    for nest in view.plan:
+    for nest in view.nests:
         if nest.stage.reducer is not None and not nest.ahead:
             most = np.maximum(most, _tile_registers(view, nest))
     return most
 
 
 def _tile_registers(view: View, nest: Nest) -> Column:
-    """Accumulators, a row of the operands along the vectors, and the scalars."""
-    loops = _copied_loops(nest)
+    """Accumulators, what is read along the vectors, and one scalar."""
     vector = _vector_loop(nest)
     first = _first_reduce(nest)
-    inside = [
-        x for x in loops if not nest.is_reduce(x) and nest.loops.index(x) > first
-    ]
+    inside = [x for x in _copied_loops(nest) if nest.loops.index(x) > first]
+    rows = [x for x in inside if x != vector and not nest.is_reduce(x)]
+    steps = [x for x in inside if x != vector and nest.is_reduce(x)]
     wide = view.vectors(nest, vector)
-    sums = view.product(nest, [x for x in inside if x != vector]) * wide
-    sums = sums * len(nest.stage.buffers)
-    needed = sums + 1
+    needed = view.product(nest, rows) * wide * len(nest.stage.buffers) + 1
     axes = frozenset() if vector is None else nest.axis_of(vector)
     for load in dict.fromkeys(nest.stage.loads):
         used = frozenset().union(*(variables(i) for i in load.indices))
-        needed = needed + (wide if used & axes else 0)
+        if used & axes:
+            needed = needed + wide * _held(view, nest, load, axes, rows, steps)
     return needed
+
+
+def _held(
+    view: View,
+    nest: Nest,
+    load: Load,
+    vector: frozenset[str],
+    rows: list[str],
+    steps: list[str],
+) -> Column:
+    """How many vectors of one load are held at once.
+
+    One, unless unrolled steps of the reduction read what other rows have read: the
+    window of a convolution. Then the whole window stays. Vectors that pick every
+    second element are taken from one run of memory for all steps.
+    """
+    held, slides = view.one, False
+    for index in load.indices:
+        form = linear(index)
+        if not all(isinstance(atom, Var) for atom in form.terms):
+            continue
+        terms = {str(atom): c for atom, c in form.terms.items()}
+        along = _reach(view, nest, terms, rows)
+        across = _reach(view, nest, terms, steps)
+        strides = [c for name, c in terms.items() if name in vector]
+        if strides:
+            if abs(strides[0]) > 1:
+                held, slides = held * (across + 1), True
+            continue
+        both = (along > 0) & (across > 0)
+        slides = slides | both
+        held = held * np.where(both, along + across + 1, along + 1)
+    return np.where(slides, held, 1)
+
+
+def _reach(view: View, nest: Nest, terms: dict[str, int], loops: list[str]) -> Column:
+    """How far some loops move an index."""
+    total = view.one - 1
+    for loop in loops:
+        for axis in nest.axis_of(loop):
+            total = total + abs(terms.get(axis, 0)) * (view.extent(nest, loop) - 1)
+    return total
 
 
 def code(view: View) -> Column:
     """Statements after unrolling, tails included."""
     total = view.one - 1
-    for nest in view.plan:
+    for nest in view.nests:
         if not nest.ahead:
             total = total + _statements(view, nest)
     return total
 
 
 def _statements(view: View, nest: Nest) -> Column:
+    """Copies of the innermost statement, in each variant of its tails and borders."""
     vector = _vector_loop(nest)
     wide = view.vectors(nest, vector)
     copies = np.where(wide <= MOST_COPIES, wide, 1)
     copies = copies * view.product(nest, [x for x in _copied_loops(nest) if x != vector])
     variants = view.one
     for split in nest.relations:
-        if isinstance(split, SplitRelation) and split.parts[-1] in nest.annotations:
-            whole = view.extent(nest, split.parent)
-            last = view.extent(nest, split.parts[-1])
-            variants = variants + variants * (whole % last != 0)
-    return copies * variants
+        if isinstance(split, SplitRelation):
+            variants = variants * (1 + _tails(view, nest, split))
+    return copies * variants * 3 ** len(_border_axes(nest))
+
+
+def _tails(view: View, nest: Nest, split: SplitRelation) -> Column:
+    """Levels of a split that do not divide. For spatial blocks the tail of the tile
+    alone makes code, see the pass `partition`."""
+    left = view.extent(nest, split.parent)
+    count = view.one - 1
+    reduce = nest.is_reduce(split.parent)
+    for number, length in enumerate(reversed(split.lengths)):
+        value = view.bounds.length(length)
+        if reduce or number == 0:
+            count = count + (left % value != 0)
+        left = -(-left // value)
+    return count
+
+
+def _border_axes(nest: Nest) -> set[str]:
+    """The axes that conditions in the formula compare: paddings that were inlined."""
+    found: set[str] = set()
+    for expr in nest.stage.body:
+        for node in walk(expr):
+            if isinstance(node, Select):
+                found |= variables(node.condition)
+    return found & {axis.name for axis in nest.stage.axes if axis.extent > 1}
 
 
 def block_bytes(view: View) -> Column:
     """Bytes of the largest buffer computed inside a loop."""
     most = view.one - 1
-    for nest in view.plan:
+    for nest in view.nests:
         if nest.at is None:
             continue
-        size = view.one * sum(DTYPES[b.dtype].bits // 8 or 1 for b in nest.stage.buffers)
-        for region in view.bounds.regions(nest.name):
-            size = size * region.span
-        most = np.maximum(most, size)
+        most = np.maximum(most, _bytes(view, nest))
     return most
+
+
+def threads(view: View) -> Column:
+    """Threads of the largest block."""
+    return _most_bound(view, "threadIdx.x")
+
+
+def virtual_threads(view: View) -> Column:
+    return _most_bound(view, "vthread")
+
+
+def _most_bound(view: View, kind: str) -> Column:
+    most = view.one
+    for nest in view.nests:
+        loops = [x for x, found in nest.annotations.items() if found == kind]
+        most = np.maximum(most, view.product(nest, loops))
+    return most
+
+
+def missing_threads(view: View) -> Column:
+    """Threads that the smallest block lacks to fill a warp, though there is work."""
+    gpu = view.target.gpu
+    assert gpu is not None, "a limit of GPUs"
+    most = view.one - 1
+    for nest in view.nests:
+        loops = [x for x, kind in nest.annotations.items() if kind == "threadIdx.x"]
+        if nest.at is None and loops:
+            work = prod(axis.extent for axis in nest.stage.axes)
+            if work > 2 * gpu.warp:
+                most = np.maximum(most, gpu.warp - view.product(nest, loops))
+    return most
+
+
+def shared_bytes(view: View) -> Column:
+    """Shared memory of one block."""
+    return _total_bytes(view, [n for n in view.nests if n.scope == "shared"])
+
+
+def thread_words(view: View) -> Column:
+    """32-bit registers that the results of one thread take."""
+    inside = [n for n in view.nests if n.at is not None and n.scope == "local"]
+    return -(-_total_bytes(view, inside) // 4)
+
+
+def _total_bytes(view: View, nests: list[Nest]) -> Column:
+    total = view.one - 1
+    for nest in nests:
+        total = total + _bytes(view, nest)
+    return total
+
+
+def _bytes(view: View, nest: Nest) -> Column:
+    """Bytes of what one run of an attached nest computes."""
+    size = view.one * sum(max(DTYPES[b.dtype].bits // 8, 1) for b in nest.stage.buffers)
+    for region in view.bounds.regions(nest.name):
+        size = size * region.span
+    return size
 
 
 def _vector_loop(nest: Nest) -> str | None:
@@ -219,11 +347,30 @@ def _cache(target: Target) -> int:
     return max(*target.cache_bytes, 1 << 20)
 
 
+def _gpu(target: Target) -> Gpu:
+    assert target.gpu is not None, "a GPU has its limits"
+    return target.gpu
+
+
+def _spare_registers(target: Target) -> int:
+    """What addresses, counters and operands leave to results."""
+    return _gpu(target).thread_registers - OTHER_REGISTERS
+
+
 LIMITS: dict[str, tuple[Limit, ...]] = {
     "cpu": (
         Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
         Limit("vector registers", registers, lambda t: t.vector_registers),
         Limit("statements", code, lambda t: MOST_CODE),
         Limit("bytes of a block", block_bytes, _cache),
+    ),
+    "cuda": (
+        Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
+        Limit("threads of a block", threads, lambda t: _gpu(t).max_threads),
+        Limit("threads missing to a warp", missing_threads, lambda t: 0),
+        Limit("virtual threads", virtual_threads, lambda t: MOST_VIRTUAL),
+        Limit("bytes of shared memory", shared_bytes, lambda t: _gpu(t).shared_bytes),
+        Limit("registers of a thread", thread_words, _spare_registers),
+        Limit("statements", code, lambda t: MOST_GPU_CODE),
     ),
 }

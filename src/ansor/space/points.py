@@ -65,8 +65,8 @@ def combinations(table: Table, columns: tuple[int, ...]) -> Matrix:
     values = [table.column_values(column) for column in columns]
     if prod(map(len, values)) <= ENUMERATED:
         return np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(values))
-    generator = np.random.default_rng(0)
-    return np.stack([generator.choice(x, ENUMERATED) for x in values], -1)
+    drawn = draw(table, 4 * ENUMERATED, np.random.default_rng(0))
+    return distinct(drawn[:, list(columns)])
 
 
 def mutate(table: Table, points: Matrix, generator: np.random.Generator) -> Matrix:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ansor import schedule
 from ansor.schedule.knobs import Knob
-from ansor.schedule.plan import At, Nest, SplitRelation
+from ansor.schedule.plan import At, FuseRelation, Nest, Plan, SplitRelation
 from ansor.schedule.steps import Step
 from ansor.space.feasible import Mask, feasible
 from ansor.space.points import Tiles, combinations, cross, draw, empty, mutate
@@ -150,25 +150,36 @@ class Sketch(schedule.Sketch):
         """Of each stage, the lengths of unrolled and vectorised loops that the target
         can run when everything else is as small as can be."""
         written = {
-            relation.lengths[-1]
+            relation.lengths[part - 1]
             for nest in self.plan
             for relation in nest.relations
             if isinstance(relation, SplitRelation)
-            and relation.parts[-1] in nest.annotations
+            for part, loop in enumerate(relation.parts)
+            if part and _is_bound(nest, loop)
         }
-        stages: dict[int, list[int]] = {}
+        groups: dict[frozenset[str], list[int]] = {}
         for column, knob in enumerate(self.knobs):
             if knob in written:
-                stages.setdefault(int(self.knob_stages[column]), []).append(column)
-        return tuple(self._tiles(tuple(columns)) for columns in stages.values())
+                nest = self.plan.nests[int(self.knob_stages[column])]
+                groups.setdefault(self._together(nest), []).append(column)
+        return tuple(self._tiles(tuple(c), names) for names, c in groups.items())
 
-    def _tiles(self, columns: tuple[int, ...]) -> Tiles:
+    def _together(self, nest: Nest) -> frozenset[str]:
+        """The stages that share limits with a stage: all of one GPU kernel."""
+        if self.task.target.kind == "cpu":
+            return frozenset((nest.name,))
+        roots = {n.name: _root(self.plan, n) for n in self.plan}
+        return frozenset(n for n, root in roots.items() if root == roots[nest.name])
+
+    def _tiles(self, columns: tuple[int, ...], stages: frozenset[str]) -> Tiles:
         values = combinations(self.table, columns)
         points = empty(len(values), len(self.knobs))
         points[:] = [knob.candidates[0] for knob in self.knobs]
         for at, column in enumerate(columns):
             points[:, column] = values[:, at]
-        return Tiles(columns, np.asfortranarray(values[self.feasible(points)]))
+        target = self.task.target
+        mask = feasible(self.plan, target, self.knobs, points, stages)
+        return Tiles(columns, np.asfortranarray(values[mask]))
 
     def feasible(self, points: Matrix) -> Mask:
         """Which points the target can run: registers, caches, threads, code size."""
@@ -207,6 +218,20 @@ class Sketch(schedule.Sketch):
         if not chains:
             return ()
         return tuple(at for at in chains[0] if all(at in other for other in chains))
+
+
+def _root(plan: Plan, nest: Nest) -> str:
+    """The nest at the root that a nest is computed in."""
+    return next((at.stage for at in reversed(list(plan.inside(nest)))), nest.name)
+
+
+def _is_bound(nest: Nest, loop: str) -> bool:
+    """True if a loop is written out, or run by threads."""
+    for relation in nest.relations:
+        if isinstance(relation, FuseRelation) and loop in relation.parts:
+            return _is_bound(nest, relation.fused)
+    kind = nest.annotations.get(loop, "parallel")
+    return kind != "parallel" and not kind.startswith("blockIdx")
 
 
 def _depth(nest: Nest, loop: str) -> int:

@@ -1,0 +1,103 @@
+"""Rules of users: asked first, need nothing but two methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import ansor
+from ansor.schedule import Annotate, Knob, Reorder, Split, Step
+from ansor.space import Rule, Sketch, sketches
+
+TARGET = ansor.Target("aarch64", cpu="neoverse-n1", cores=4)
+ROWS = Knob("rows", (2, 4, 8))
+COLUMNS = Knob("columns", (4, 8))
+
+
+def product(target: ansor.Target = TARGET) -> ansor.Task:
+    a, b = (ansor.placeholder((64, 64), name=name) for name in "AB")
+    return ansor.Task(ansor.ops.matmul(a, b, name="C"), target)
+
+
+def layer() -> ansor.Task:
+    a, b = (ansor.placeholder((64, 64), name=name) for name in "AB")
+    return ansor.Task(ansor.ops.relu(ansor.ops.matmul(a, b, name="C"), "D"), TARGET)
+
+
+@dataclass(frozen=True)
+class TwoWays:
+    """Block rows, or columns, of one stage."""
+
+    stage: str = "C"
+
+    def matches(self, sketch: Sketch, stage: str) -> bool:
+        return stage == self.stage and sketch.is_untouched(stage)
+
+    def apply(self, sketch: Sketch, stage: str) -> Iterator[Sketch]:
+        yield sketch.then(Split(stage, "i", (ROWS,)))
+        yield sketch.then(Split(stage, "j", (COLUMNS,)))
+
+
+@dataclass(frozen=True)
+class AsWell(TwoWays):
+    """The same, and the built-in rules are asked too."""
+
+    alone = False
+
+
+def test_a_rule_that_stands_alone_gives_its_sketches_and_no_others() -> None:
+    found = sketches(product(), rules=[TwoWays()])
+    assert len(found) == 2
+    assert [sketch.knobs for sketch in found] == [(ROWS,), (COLUMNS,)]
+    assert [sketch.trace for sketch in found] == [("TwoWays C",)] * 2
+
+
+def test_so_it_does_on_a_gpu() -> None:
+    found = sketches(product(ansor.Target("cuda", arch="sm_90")), rules=[TwoWays()])
+    assert [sketch.knobs[0] for sketch in found] == [ROWS, COLUMNS]
+
+
+def test_a_rule_that_does_not_stand_alone_adds_to_the_others() -> None:
+    usual = sketches(product())
+    found = sketches(product(), rules=[AsWell()])
+    assert len(found) == len(usual) + 2
+    assert {sketch.steps for sketch in usual} < {sketch.steps for sketch in found}
+
+
+def test_other_stages_are_derived_as_usual() -> None:
+    found = sketches(layer(), rules=[TwoWays()])
+    assert {sketch.trace[0] for sketch in found} == {"TwoWays C"}
+    for sketch in found:
+        assert "vectorize" in sketch.plan.nest("D").annotations.values()
+
+
+def test_a_rule_that_never_matches_changes_nothing() -> None:
+    assert sketches(product(), rules=[TwoWays("Z")]) == sketches(product())
+
+
+def test_rules_are_asked_in_order() -> None:
+    @dataclass(frozen=True)
+    class Whole:
+        """Unroll nothing, split nothing, but vectorise."""
+
+        def matches(self, sketch: Sketch, stage: str) -> bool:
+            return stage == "C"
+
+        def apply(self, sketch: Sketch, stage: str) -> Iterator[Sketch]:
+            steps: list[Step] = [Reorder(stage, ("i", "k", "j"))]
+            yield sketch.by("whole", *steps, Annotate(stage, "j", "vectorize"))
+
+    rules: list[Rule] = [Whole(), TwoWays()]
+    (first,) = sketches(product(), rules=rules)
+    assert first.trace == ("whole",)
+    assert len(sketches(product(), rules=rules[::-1])) == 2
+
+
+@pytest.mark.parametrize("rule", [TwoWays(), AsWell()])
+def test_points_of_its_sketches_are_drawn_like_any_other(rule: Rule) -> None:
+    (first, *_) = sketches(product(), rules=[rule])
+    points = first.sample(20, 0)
+    assert len(points) == 20
+    assert first.program(tuple(points[0])).lower()

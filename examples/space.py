@@ -3,9 +3,9 @@
     python examples/space.py [N]
 
 A rule says which structures a stage may have; what it leaves open are knobs. Rules of
-yours are asked first, and a stage that one of them takes is tiled by no other. What comes
-after tiling (copies of operands in loop order, parallel loops) works on your sketches as
-on any other. Constraints then restrict whatever the rules have made.
+yours are asked first, and a stage that one of them takes is tiled by no other. What
+follows tiling (copies of operands in loop order, parallel loops) works on your sketches
+as on any other. Constraints then restrict whatever the rules have made.
 """
 
 import sys

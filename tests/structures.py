@@ -132,7 +132,9 @@ def _shares_levels(outer: Nest, nest: Nest, at: At, level: int) -> bool:
     """True if a nest runs inside the first levels of all axes of its consumer, and
     takes its own lengths from there."""
     around = outer.loops[: outer.loops.index(at.loop) + 1]
-    loops = [x for x in long_loops(outer) if any(x in unfused(outer, y) for y in around)]
+    loops = [
+        x for x in long_loops(outer) if any(x in unfused(outer, y) for y in around)
+    ]
     first = levels(outer, loops)
     theirs = [split.lengths for split in splits(outer)]
     own = [s.lengths for s in splits(nest) if not nest.is_reduce(s.parent)]

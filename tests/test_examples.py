@@ -1,6 +1,7 @@
 """Examples and bench programs run, on small versions of what they are made for."""
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def test_space_runs(monkeypatch, capsys):
     assert "verified" in out
     assert "parallel" not in out
     assert "?C.k.1 in 32, 64\n" in out
+
+
+def test_bench_of_the_space_runs():
+    script = str(ROOT / "bench" / "space.py")
+    command = [sys.executable, script, "GMM1024", "--count", "256", "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "the most: " in done.stdout
 
 
 @pytest.mark.parametrize("constant", [False, True])

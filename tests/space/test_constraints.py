@@ -125,9 +125,7 @@ def test_an_axis_is_vectorised() -> None:
     assert 0 < len(found) < len(all_of("matmul-8x8x512"))
     assert all("i" in {axis for _, axis in vectors(sketch)} for sketch in found)
     both = under("matmul-chain", Vectorized("j", "AB"))
-    assert all(
-        {("AB", "j"), ("AB.local", "j")} & vectors(sketch) for sketch in both
-    )
+    assert all({("AB", "j"), ("AB.local", "j")} & vectors(sketch) for sketch in both)
 
 
 def test_a_kind_of_choice_is_left_out() -> None:
@@ -197,8 +195,7 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no such axis": (
         of_small(Vectorized("z")),
-        "sketches of C: none is left under "
-        f"Vectorized(axis='z', stage=None)\n{RELAX}",
+        f"sketches of C: none is left under Vectorized(axis='z', stage=None)\n{RELAX}",
     ),
     "no choice": (
         of_small(Without("tile"), Without("rfactor")),

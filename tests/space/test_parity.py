@@ -134,7 +134,9 @@ def winograd_claims() -> dict[str, Claim]:
 
 def pool_claims() -> dict[str, Claim]:
     return {
-        "as it is": lambda p: is_untiled(p, "max_pool") and is_untiled(p, "max_pool_pad")
+        "as it is": lambda p: (
+            is_untiled(p, "max_pool") and is_untiled(p, "max_pool_pad")
+        )
     }
 
 

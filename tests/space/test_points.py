@@ -218,7 +218,9 @@ def test_another_seed_gives_other_points() -> None:
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=40))
 def test_distinct_keeps_the_first_of_each_in_order(rows: list[tuple[int, int]]) -> None:
     points = np.array(rows, np.int32).reshape(len(rows), 2)
-    assert [tuple(row) for row in distinct(points).tolist()] == list(dict.fromkeys(rows))
+    assert [tuple(row) for row in distinct(points).tolist()] == list(
+        dict.fromkeys(rows)
+    )
 
 
 def test_distinct_points_without_knobs_are_one() -> None:

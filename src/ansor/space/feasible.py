@@ -157,8 +157,8 @@ def _tile_registers(view: View, nest: Nest) -> Column:
     axes = frozenset() if vector is None else nest.axis_of(vector)
     for load in dict.fromkeys(nest.stage.loads):
         used = frozenset().union(*(variables(i) for i in load.indices))
-        if used & axes:
-            needed = needed + wide * _held(view, nest, load, axes, rows, steps)
+        held = _held(view, nest, load, axes, rows, steps)
+        needed = needed + (wide * held if used & axes else held - 1)
     return needed
 
 

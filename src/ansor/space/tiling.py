@@ -123,6 +123,7 @@ class Tiling:
                 vector = axis.name == self.vector
                 kinds[parts[-1]] = "vectorize" if vector else "unroll"
         order = self._order(structure, whole, spatial, reduced, skip)
+        order.sort(key=lambda loop: kinds.get(loop) == "vectorize")  # innermost
         if len(order) > 1:
             steps.append(Reorder(name, tuple(order)))
         annotated = (loop for loop in order if loop in kinds)
@@ -149,18 +150,7 @@ class Tiling:
                 loops.reverse()
             order += loops
             seen[kind] += 1
-        vector = self._vector_part(reduced)
-        if vector is not None:  # lanes of a reduction run innermost
-            order.remove(vector)
-            order.append(vector)
         return order
-
-    def _vector_part(self, reduced: list[tuple[str, ...]]) -> str | None:
-        names = [axis.name for axis in self.stage.reduce_axes]
-        if self.vector not in names:
-            return None
-        parts = reduced[names.index(self.vector)]
-        return parts[-1] if len(parts) > 1 else None
 
 
 def cpu_lengths(tiling: Tiling, axis: Axis, levels: int) -> Candidates:

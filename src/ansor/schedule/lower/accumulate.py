@@ -164,11 +164,16 @@ class _Tile:
         return body
 
     def accumulator(self, buffer: Buffer) -> Buffer:
-        shape = tuple(loop.extent for loop in (*self.spatial, *self.lanes))
+        shape = tuple(loop.extent for loop in self._dimensions())
         return Buffer(f"{buffer.name}.acc", shape, buffer.dtype, "register")
 
     def slot(self) -> tuple[Expr, ...]:
-        return tuple(loop.var for loop in (*self.spatial, *self.lanes))
+        return tuple(loop.var for loop in self._dimensions())
+
+    def _dimensions(self) -> list[For]:
+        """The loops that index the accumulators; lanes of a vector lie together."""
+        loops = [*self.spatial, *self.lanes]
+        return sorted(loops, key=lambda loop: loop.kind == "vectorize")
 
     def _in_registers(self, stmt: Stmt) -> Stmt:
         if not isinstance(stmt, Store) or stmt not in self.stores:

@@ -141,10 +141,13 @@ class _Partition:
     def is_shared(self, loop: For, stmt: Stmt, ranges: Ranges) -> bool:
         """True if only some of the nests in a statement care where the loop is."""
         while isinstance(stmt, Allocate | For):
+            if isinstance(stmt, For):
+                ranges = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
             stmt = stmt.body
-        return isinstance(stmt, Seq) and any(
-            _is_nest(s) and not self.cuts(loop, s, ranges) for s in stmt.stmts
-        )
+        if not isinstance(stmt, Seq):
+            return False
+        care = [bool(self.cuts(loop, s, ranges)) for s in stmt.stmts if _is_nest(s)]
+        return any(care) and not all(care)
 
     def piece(self, loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
         """The iterations from `start` to `end` as a loop of their own."""

@@ -91,7 +91,7 @@ def test_every_workload_has_sketches_with_bounds(name):
                 for loop in nest.loops:
                     assert bounds.extent(nest.name, loop).min() >= 1
                 for region in bounds.regions(nest.name):
-                    assert region.span.shape == (20,)
+                    assert region.span.shape in ((1,), (20,))
                     assert region.span.min() >= 1
 
 

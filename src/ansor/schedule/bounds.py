@@ -1,7 +1,8 @@
 """Extents and required regions, for a whole matrix of points at once.
 
-Every quantity is a column: an int64 array with one entry per point. A program is a
-batch of one, so lowering and scoring read the same numbers.
+Every quantity is a column: an int64 array with one entry per point, or one entry that
+stands for all. A program is a batch of one, so lowering and scoring read the same
+numbers.
 
 The coordinate of a stage's axis is affine over *atoms*. An atom is a loop, a part of a
 fused loop, or the start of a block that an "equal" or "shift" split moves.
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -175,10 +178,11 @@ class Bounds:
 
     @staticmethod
     def _product(columns: list[Column]) -> Column:
-        total: Column = np.prod(columns, axis=0)
-        return total
+        return reduce(mul, columns)
 
     def _part_extent(self, nest: Nest, split: SplitRelation, at: int) -> Column:
+        if at > 0 and split.tail == "peel":
+            return self.length(split.lengths[at - 1])
         parent = self.extent(nest.name, split.parent)
         lengths = [self.length(length) for length in split.lengths]
         blocks: Column = -(-parent // self._product(lengths))
@@ -187,9 +191,7 @@ class Bounds:
         if split.tail == "equal":
             evened: Column = -(-parent // blocks)
             return evened
-        if split.tail == "shift":
-            return np.minimum(lengths[0], parent)
-        return lengths[at - 1]
+        return np.minimum(lengths[0], parent)  # shift
 
     def _local(self, nest: Nest, node: str) -> Value:
         split = self.split_of(nest, node)
@@ -303,9 +305,9 @@ class Bounds:
 
 def _differ(a: Value, b: Value) -> npt.NDArray[np.bool_]:
     """The rows in which two values have different terms."""
-    differ: npt.NDArray[np.bool_] = np.zeros(len(a.const), np.bool_)
+    differ: npt.NDArray[np.bool_] = np.zeros(1, np.bool_)
     for atom in a.terms.keys() | b.terms.keys():
-        differ |= a.terms.get(atom, 0) != b.terms.get(atom, 0)
+        differ = differ | (a.terms.get(atom, 0) != b.terms.get(atom, 0))
     return differ
 
 

@@ -104,7 +104,8 @@ class Points:
         return Points(len(values), columns)
 
     def constant(self, value: int) -> Column:
-        return np.full(self.count, value, dtype=np.int64)
+        """A column that is the same for all points: one entry stands for all."""
+        return np.array([value], np.int64)
 
     def value(self, length: int | Knob) -> Column:
         """The column of a length."""

@@ -24,9 +24,10 @@ from ansor.space.table import Matrix
 from ansor.target import Target
 from ansor.target.gpus import Gpu
 
-CHUNK = 4096  # rows at a time: their columns stay in the cache
+CHUNK = 8192  # rows at a time: their columns stay in the cache
 MOST_COPIES = 8  # vectors of one loop that are written out side by side
-MOST_CODE = 1536  # statements of one program after unrolling
+MOST_STEPS = 16  # of a reduction that are written out
+MOST_CODE = 1536  # statements of one stage after unrolling
 
 MOST_GPU_CODE = 4096
 MOST_VIRTUAL = 8
@@ -71,12 +72,14 @@ class View:
         """Registers that one iteration of everything but the vectors fills."""
         if loop is None:
             return self.one
-        bits = max(
-            DTYPES[x.dtype].bits
-            for x in (*nest.stage.buffers, *(load for load in nest.stage.loads))
-        )
-        lanes = max(self.target.vector_bits // max(bits, 8), 1)
-        return -(-self.extent(nest, loop) // lanes)
+        vectors: Column = -(-self.extent(nest, loop) // self.lanes(nest))
+        return vectors
+
+    def lanes(self, nest: Nest) -> int:
+        """Elements of the widest type of a nest in one register."""
+        accesses = (*nest.stage.buffers, *nest.stage.loads)
+        bits = max(DTYPES[x.dtype].bits for x in accesses)
+        return max(self.target.vector_bits // max(bits, 8), 1)
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,35 @@ def feasible(
     mask = np.ones(len(points), np.bool_)
     for start in range(0, len(points), CHUNK):
         rows = slice(start, start + CHUNK)
-        view = View.of(plan, target, knobs, points[rows], only)
-        for limit in LIMITS[target.kind]:
-            mask[rows] &= limit.measure(view) <= limit.most(target)
+        mask[rows] = _within_all(
+            LIMITS[target.kind],
+            lambda part: View.of(plan, target, knobs, part, only),
+            points[rows],
+        )
+    return mask
+
+
+def _within_all(
+    groups: tuple[tuple[Limit, ...], ...],
+    look: Callable[[Matrix], View],
+    points: Matrix,
+) -> Mask:
+    """The mask of all limits. Once a group has refused many points, the next one only
+    looks at those that are left."""
+    view = look(points)
+    mask = _within(view, groups[0])
+    for limits in groups[1:]:
+        if 2 * np.count_nonzero(mask) > len(points):
+            mask &= _within(view, limits)
+        elif mask.any():
+            mask[mask] = _within(look(points[mask]), limits)
+    return mask
+
+
+def _within(view: View, limits: tuple[Limit, ...]) -> Mask:
+    mask = np.ones(view.bounds.points.count, np.bool_)
+    for limit in limits:
+        mask &= limit.measure(view) <= limit.most(view.target)
     return mask
 
 
@@ -111,7 +140,7 @@ def broken(
     """The limits that one point exceeds, in words."""
     view = View.of(plan, target, knobs, point)
     found = []
-    for limit in LIMITS[target.kind]:
+    for limit in (limit for limits in LIMITS[target.kind] for limit in limits):
         used, most = int(limit.measure(view)[0]), limit.most(target)
         if used > most:
             found.append(f"{limit.name}: {used} of {most}")
@@ -127,12 +156,15 @@ def overlong_tiles(view: View) -> Column:
                 continue
             if not any(isinstance(x, Knob) for x in split.lengths):
                 continue
-            left = view.extent(nest, split.parent)
+            whole = view.extent(nest, split.parent)
+            inside = view.one
             for length in reversed(split.lengths):
                 value = view.bounds.length(length)
-                if isinstance(length, Knob):
-                    count = count + ((value > left) & (value > length.candidates[0]))
-                left = -(-left // value)
+                if isinstance(length, Knob):  # value > ceil(whole / inside)
+                    over = (value - 1) * inside >= whole
+                    least = length.candidates[0]
+                    count = count + (over if least == 1 else over & (value > least))
+                inside = inside * value
     return count
 
 
@@ -176,68 +208,92 @@ def _held(
     window of a convolution. Then the whole window stays. Vectors that pick every
     second element are taken from one run of memory for all steps.
     """
-    held, slides = view.one, False
+    held, slides = view.one, view.one < 0
+    slid = {axis for loop in steps for axis in nest.axis_of(loop)}
+    moved = {axis for loop in rows for axis in nest.axis_of(loop)}
     for index in load.indices:
         form = linear(index)
-        if not all(isinstance(atom, Var) for atom in form.terms):
-            continue
         terms = {str(atom): c for atom, c in form.terms.items()}
-        along = _reach(view, nest, terms, rows)
-        across = _reach(view, nest, terms, steps)
         strides = [c for name, c in terms.items() if name in vector]
-        if strides:
-            if abs(strides[0]) > 1:
-                held, slides = held * (across + 1), True
+        if not slid & terms.keys():
+            if moved & terms.keys():
+                held = held * (_reach(view, nest, terms, rows) + 1)
             continue
-        both = (along > 0) & (across > 0)
-        slides = slides | both
-        held = held * np.where(both, along + across + 1, along + 1)
-    return np.where(slides, held, 1)
+        across = _reach(view, nest, terms, steps)
+        if strides and abs(strides[0]) > 1:
+            held, slides = held * (across + 1), slides | (across > 0)
+        elif not strides and moved & terms.keys():
+            along = _reach(view, nest, terms, rows)
+            both = (along > 0) & (across > 0)
+            slides = slides | both
+            held = held * np.where(both, along + across + 1, along + 1)
+    return np.where(slides, held, 1) if slides.any() else view.one
 
 
 def _reach(view: View, nest: Nest, terms: dict[str, int], loops: list[str]) -> Column:
     """How far some loops move an index."""
     total = view.one - 1
     for loop in loops:
-        for axis in nest.axis_of(loop):
-            total = total + abs(terms.get(axis, 0)) * (view.extent(nest, loop) - 1)
+        for axis in nest.axis_of(loop) & terms.keys():
+            total = total + abs(terms[axis]) * (view.extent(nest, loop) - 1)
     return total
+
+
+def steps(view: View) -> Column:
+    """Unrolled steps of a reduction, the most of any stage that is not all written
+    out, as the transforms with constant matrices are."""
+    most = view.one
+    for nest in view.nests:
+        loops = [x for x in _copied_loops(nest) if nest.is_reduce(x)]
+        split = [x for x in loops if x != _vector_loop(nest) and _is_part(nest, x)]
+        most = np.maximum(most, view.product(nest, split))
+    return most
+
+
+def _is_part(nest: Nest, loop: str) -> bool:
+    return all(loop != axis.name for axis in nest.stage.reduce_axes)
 
 
 def code(view: View) -> Column:
-    """Statements after unrolling, tails included."""
-    total = view.one - 1
+    """Statements after unrolling, tails included, of the longest stage."""
+    most = view.one
     for nest in view.nests:
         if not nest.ahead:
-            total = total + _statements(view, nest)
-    return total
+            most = np.maximum(most, _statements(view, nest))
+    return most
 
 
 def _statements(view: View, nest: Nest) -> Column:
-    """Copies of the innermost statement, in each variant of its tails and borders."""
-    vector = _vector_loop(nest)
-    wide = view.vectors(nest, vector)
-    copies = np.where(wide <= MOST_COPIES, wide, 1)
-    copies = copies * view.product(nest, [x for x in _copied_loops(nest) if x != vector])
-    variants = view.one
-    for split in nest.relations:
-        if isinstance(split, SplitRelation):
-            variants = variants * (1 + _tails(view, nest, split))
-    return copies * variants * 3 ** len(_border_axes(nest))
+    """Copies of the innermost statement, in all variants of its tails and borders."""
+    copies = view.one
+    split = {r.parts[-1]: r for r in nest.relations if isinstance(r, SplitRelation)}
+    for loop in _copied_loops(nest):
+        if loop in split:
+            copies = copies * _copies(view, nest, split[loop])
+        else:
+            copies = copies * _written(view, nest, loop, view.extent(nest, loop))
+    return copies * 3 ** len(_border_axes(nest))
 
 
-def _tails(view: View, nest: Nest, split: SplitRelation) -> Column:
-    """Levels of a split that do not divide. For spatial blocks the tail of the tile
-    alone makes code, see the pass `partition`."""
-    left = view.extent(nest, split.parent)
-    count = view.one - 1
-    reduce = nest.is_reduce(split.parent)
-    for number, length in enumerate(reversed(split.lengths)):
-        value = view.bounds.length(length)
-        if reduce or number == 0:
-            count = count + (left % value != 0)
-        left = -(-left // value)
-    return count
+def _copies(view: View, nest: Nest, split: SplitRelation) -> Column:
+    """Iterations of the innermost part that are written out: those of a full tile,
+    and of its tail. A reduction has a full tile more where blocks do not divide."""
+    loop = split.parts[-1]
+    whole, length = view.extent(nest, split.parent), view.extent(nest, loop)
+    tail = _written(view, nest, loop, whole % length)
+    full = _written(view, nest, loop, length)
+    if nest.is_reduce(loop) and len(split.lengths) > 1:
+        blocks = view.bounds.length(split.lengths[-2])
+        full = full * (1 + (whole // length % blocks != 0))
+    return full + tail
+
+
+def _written(view: View, nest: Nest, loop: str, length: Column) -> Column:
+    """Statements for so many iterations of a loop; long vectors run in a loop."""
+    if nest.annotations[loop] != "vectorize":
+        return length
+    vectors = -(-length // view.lanes(nest))
+    return np.minimum(vectors, MOST_COPIES)
 
 
 def _border_axes(nest: Nest) -> set[str]:
@@ -247,7 +303,8 @@ def _border_axes(nest: Nest) -> set[str]:
         for node in walk(expr):
             if isinstance(node, Select):
                 found |= variables(node.condition)
-    return found & {axis.name for axis in nest.stage.axes if axis.extent > 1}
+    whole = {axis.name for axis in nest.stage.axes if axis.extent > 1}
+    return found & {name for name in whole if nest.annotations.get(name) != "unroll"}
 
 
 def block_bytes(view: View) -> Column:
@@ -357,20 +414,33 @@ def _spare_registers(target: Target) -> int:
     return _gpu(target).thread_registers - OTHER_REGISTERS
 
 
-LIMITS: dict[str, tuple[Limit, ...]] = {
+# Limits that look at innermost loops only come first: what they refuse is not
+# measured any further.
+LIMITS: dict[str, tuple[tuple[Limit, ...], ...]] = {
     "cpu": (
-        Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
-        Limit("vector registers", registers, lambda t: t.vector_registers),
-        Limit("statements", code, lambda t: MOST_CODE),
-        Limit("bytes of a block", block_bytes, _cache),
+        (
+            Limit("unrolled steps of a reduction", steps, lambda t: MOST_STEPS),
+            Limit("vector registers", registers, lambda t: t.vector_registers),
+        ),
+        (
+            Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
+            Limit("statements", code, lambda t: MOST_CODE),
+            Limit("bytes of a block", block_bytes, _cache),
+        ),
     ),
     "cuda": (
-        Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
-        Limit("threads of a block", threads, lambda t: _gpu(t).max_threads),
-        Limit("threads missing to a warp", missing_threads, lambda t: 0),
-        Limit("virtual threads", virtual_threads, lambda t: MOST_VIRTUAL),
-        Limit("bytes of shared memory", shared_bytes, lambda t: _gpu(t).shared_bytes),
-        Limit("registers of a thread", thread_words, _spare_registers),
-        Limit("statements", code, lambda t: MOST_GPU_CODE),
+        (
+            Limit("threads of a block", threads, lambda t: _gpu(t).max_threads),
+            Limit("threads missing to a warp", missing_threads, lambda t: 0),
+            Limit("virtual threads", virtual_threads, lambda t: MOST_VIRTUAL),
+        ),
+        (
+            Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
+            Limit("statements", code, lambda t: MOST_GPU_CODE),
+            Limit("registers of a thread", thread_words, _spare_registers),
+            Limit(
+                "bytes of shared memory", shared_bytes, lambda t: _gpu(t).shared_bytes
+            ),
+        ),
     ),
 }

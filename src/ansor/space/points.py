@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from ansor.space.table import Group, Ints, Matrix, Table
 
@@ -184,3 +185,13 @@ def distinct(points: Matrix) -> Matrix:
 def empty(count: int, knobs: int) -> Matrix:
     """Room for points; each column is contiguous."""
     return np.empty((knobs, count), np.int32).T
+
+
+def chosen(points: Matrix, mask: npt.NDArray[np.bool_]) -> Matrix:
+    """The rows of a mask."""
+    return points if mask.all() else points.T[:, mask].T
+
+
+def together(parts: Sequence[Matrix]) -> Matrix:
+    """Several matrices of points, one below the other."""
+    return np.concatenate([part.T for part in parts], axis=1).T

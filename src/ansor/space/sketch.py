@@ -12,7 +12,16 @@ from ansor.schedule.knobs import Knob
 from ansor.schedule.plan import At, FuseRelation, Nest, Plan, SplitRelation
 from ansor.schedule.steps import Step
 from ansor.space.feasible import Mask, feasible
-from ansor.space.points import Tiles, combinations, cross, draw, empty, mutate
+from ansor.space.points import (
+    Tiles,
+    chosen,
+    combinations,
+    cross,
+    draw,
+    empty,
+    mutate,
+    together,
+)
 from ansor.space.table import Ints, Matrix, Table, table_of
 from ansor.te.analysis import has_data_reuse, is_strictly_inlineable
 from ansor.te.dag import DAG
@@ -133,12 +142,14 @@ class Sketch(schedule.Sketch):
         sketch has hardly any."""
         generator = np.random.default_rng(seed)
         found = [empty(0, len(self.knobs))]
+        missing = count
         for _ in range(ROUNDS if self.is_feasible else 0):
-            drawn = draw(self.table, max(count, LEAST), generator, self.tiles)
-            found.append(drawn[self.feasible(drawn)])
-            if sum(map(len, found)) >= count:
+            if missing <= 0:
                 break
-        return np.asfortranarray(np.concatenate(found)[:count])
+            drawn = draw(self.table, max(missing, LEAST), generator, self.tiles)
+            found.append(chosen(drawn, self.feasible(drawn)))
+            missing -= len(found[-1])
+        return together(found)[:count]
 
     @property
     def is_feasible(self) -> bool:
@@ -198,15 +209,15 @@ class Sketch(schedule.Sketch):
 
     @cached_property
     def knob_stages(self) -> Ints:
-        """The number of the stage that each knob belongs to."""
-        found = np.zeros(len(self.knobs), np.int32)
-        columns = {knob.name: at for at, knob in enumerate(self.knobs)}
+        """The number of the stage that each knob belongs to: of several that share
+        it, the one that computes."""
+        found: dict[str, int] = {}
         for number, nest in enumerate(self.plan):
             for relation in nest.relations:
-                for length in getattr(relation, "lengths", ()):
-                    if isinstance(length, Knob):
-                        found[columns[length.name]] = number
-        return found
+                if isinstance(relation, SplitRelation):
+                    named = (x for x in relation.lengths if isinstance(x, Knob))
+                    found.update((k.name, number) for k in named if k.name not in found)
+        return np.array([found.get(knob.name, 0) for knob in self.knobs], np.int32)
 
     def attached(self, name: str) -> tuple[Nest, ...]:
         """The nests computed inside loops of a nest, directly."""

@@ -40,7 +40,7 @@ def _affected(plan: Plan, before: Plan) -> tuple[Nest, ...]:
     changed = {nest.name for nest in plan if nest is not old[nest.name]}
     if any(plan.by_name[name].at is not old[name].at for name in changed):
         return plan.nests
-    read = {load.buffer.name for x in changed for load in plan.by_name[x].reads()}
+    read = {name for x in changed for name in plan.by_name[x].stage.read_names}
     return tuple(
         nest
         for nest in plan

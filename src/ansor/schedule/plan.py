@@ -102,7 +102,10 @@ class Nest:
     def follows(self) -> tuple[Follow, ...]:
         """The loops of other stages that decide an extent of this one."""
         splits = (r for r in self.relations if isinstance(r, SplitRelation))
-        lengths = (*self.sizes.values(), *(x for split in splits for x in split.lengths))
+        lengths = (
+            *self.sizes.values(),
+            *(x for split in splits for x in split.lengths),
+        )
         return tuple(length for length in lengths if isinstance(length, Follow))
 
     def axis_of(self, node: str) -> frozenset[str]:
@@ -165,11 +168,7 @@ class Plan:
     def consumers(self, buffers: tuple[Buffer, ...]) -> tuple[Nest, ...]:
         """Nests that read one of the buffers, in order."""
         names = {buffer.name for buffer in buffers}
-        return tuple(
-            nest
-            for nest in self.nests
-            if any(load.buffer.name in names for load in nest.reads())
-        )
+        return tuple(n for n in self.nests if not names.isdisjoint(n.stage.read_names))
 
     def producer(self, buffer: str) -> Nest | None:
         """The nest that writes a buffer, if it is not an input."""

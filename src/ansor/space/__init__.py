@@ -10,19 +10,24 @@ from ansor.space.constraints import (
     one_of,
 )
 from ansor.space.derive import derive, sketches
+from ansor.space.population import Population, Space
+from ansor.space.replay import replay
 from ansor.space.rules import Rule
 from ansor.space.sketch import Sketch
 
 __all__ = [
     "Constraint",
     "NoParallel",
+    "Population",
     "Rule",
     "Sketch",
+    "Space",
     "Vectorized",
     "Without",
     "at_least",
     "at_most",
     "derive",
     "one_of",
+    "replay",
     "sketches",
 ]

@@ -34,46 +34,73 @@ def restricted(sketch: Sketch, constraints: Iterable[Constraint]) -> Sketch | No
 
 
 @dataclass(frozen=True)
-class _Lengths:
-    """Keep the candidates of some knobs that pass a test."""
+class Lengths:
+    """Loops whose length stays between two bounds, or is one of some values."""
 
     loop: str
-    test: Callable[[int], bool]
-    text: str
+    least: int = 1
+    most: int | None = None
+    among: tuple[int, ...] = ()
 
     def restrict(self, sketch: Sketch) -> Sketch | None:
         """None if a knob would be left without any candidate."""
         changed: dict[str, Knob] = {}
-        for knob in sketch.knobs:
-            if not _is_meant(knob, self.loop):
-                continue
-            kept = tuple(filter(self.test, knob.candidates))
+        for knob in filter(self.is_meant, sketch.knobs):
+            kept = tuple(filter(self.allows, knob.candidates))
             if not kept:
                 return None
             changed[knob.name] = Knob(knob.name, kept)
         return with_knobs(sketch, changed)
 
+    def is_meant(self, knob: Knob) -> bool:
+        """True if the knob is the length of the loop, of any stage if none is named."""
+        return knob.name == self.loop or knob.name.endswith(f".{self.loop}")
+
+    def allows(self, length: int) -> bool:
+        if self.among and length not in self.among:
+            return False
+        return self.least <= length and (self.most is None or length <= self.most)
+
     def __str__(self) -> str:
-        return f"{self.loop} {self.text}"
+        if self.among:
+            return f"{self.loop} one of {', '.join(map(str, self.among))}"
+        if self.most is not None:
+            return f"{self.loop} at most {self.most}"
+        return f"{self.loop} at least {self.least}"
 
 
-def at_most(loop: str, length: int) -> Constraint:
+def at_most(loop: str, length: int) -> Lengths:
     """`at_most("k.1", 64)`: no such loop is longer. `"C.k.1"` means that of stage C."""
     _check_length(f"at_most({loop!r}, {length!r})", length)
-    return _Lengths(loop, lambda n: n <= length, f"at most {length}")
+    return Lengths(loop, most=length)
 
 
-def at_least(loop: str, length: int) -> Constraint:
+def at_least(loop: str, length: int) -> Lengths:
     """`at_least("j.3", 8)`: no such loop is shorter."""
     _check_length(f"at_least({loop!r}, {length!r})", length)
-    return _Lengths(loop, lambda n: n >= length, f"at least {length}")
+    return Lengths(loop, least=length)
 
 
-def one_of(loop: str, *lengths: int) -> Constraint:
+def one_of(loop: str, *lengths: int) -> Lengths:
     """`one_of("i.3", 4, 8)`: such loops have one of these lengths."""
     for length in lengths:
         _check_length(f"one_of({loop!r}, …)", length)
-    return _Lengths(loop, lambda n: n in lengths, f"one of {lengths}")
+    return Lengths(loop, among=lengths)
+
+
+def check_meant(constraints: Iterable[Constraint], sketches: Iterable[Sketch]) -> None:
+    """Refuse a constraint on a loop that no sketch has a knob for."""
+    named = [c for c in constraints if isinstance(c, Lengths)]
+    if not named:
+        return
+    knobs = {knob.name: knob for sketch in sketches for knob in sketch.knobs}
+    for constraint in named:
+        if not any(map(constraint.is_meant, knobs.values())):
+            raise ScheduleError(
+                f"constraint {constraint}",
+                f"no loop {constraint.loop!r} has a length to choose",
+                f"loops that do: {', '.join(sorted(knobs))}",
+            )
 
 
 @dataclass(frozen=True)
@@ -134,10 +161,6 @@ def _with_knobs(step: Step, changed: dict[str, Knob]) -> Step:
         changed.get(x.name, x) if isinstance(x, Knob) else x for x in step.lengths
     )
     return replace(step, lengths=lengths)
-
-
-def _is_meant(knob: Knob, loop: str) -> bool:
-    return knob.name == loop or knob.name.endswith(f".{loop}")
 
 
 def _check_length(what: str, length: object) -> None:

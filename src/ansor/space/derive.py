@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from ansor.errors import ScheduleError
-from ansor.space.constraints import Constraint, restricted
+from ansor.space.constraints import Constraint, check_meant, restricted
 from ansor.space.gpu import (
     ConstantThreads,
     KeepOperand,
@@ -35,6 +35,7 @@ from ansor.space.threads import BindThreads, CrossThread
 from ansor.te.task import Task
 
 MOST = 64  # sketches of one task
+STEPS = 2000  # and steps of all of them together, about
 LOOKED = 1024  # sketches on which constraints are tried
 
 # Rules are asked in this order. Each phase visits every stage, consumers first.
@@ -64,6 +65,7 @@ CUDA: Phases = (
     ),
     (BindThreads(),),
 )
+LAST = 1 << 10  # beyond any phase: nothing is left to ask
 PHASES: dict[str, Phases] = {"cpu": CPU, "cuda": CUDA}
 
 
@@ -143,10 +145,11 @@ def _answers(
     for rule in rules:
         if not rule.matches(node.sketch, stage):
             continue
+        phase = LAST if getattr(rule, "finishes", False) else node.phase
         yield (
             rule,
             (
-                _Node(_named(made, node.sketch, rule, stage), node.phase, done)
+                _Node(_named(made, node.sketch, rule, stage), phase, done)
                 for made in rule.apply(node.sketch, stage)
             ),
         )
@@ -159,13 +162,14 @@ def sketches(
     task: Task,
     rules: Sequence[Rule] = (),
     constraints: Iterable[Constraint] = (),
-    most: int = MOST,
+    most: int | None = None,
 ) -> list[Sketch]:
     """The search space of a task: its structures, with knobs.
 
     `rules` of your own are asked before the built-in ones; `constraints` restrict the
-    space. At most `most` sketches, those with the fewest unusual choices first. Raises
-    ScheduleError if none is left.
+    space. At most `most` sketches, those with the fewest unusual choices first; if it
+    is not given, 64, or fewer where they are long. Raises ScheduleError if none is
+    left.
 
     >>> import ansor
     >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
@@ -174,10 +178,21 @@ def sketches(
     'tile C along j'
     """
     given = tuple(constraints)
-    derived = islice(derive(task, rules), LOOKED)
-    found = (restricted(sketch, given) for sketch in derived)
-    kept = list(islice((sketch for sketch in found if sketch is not None), most))
-    if not kept and most > 0:
+    seen: list[Sketch] = []
+    kept: list[Sketch] = []
+    long = 0
+    for sketch in islice(derive(task, rules), LOOKED):
+        if len(kept) >= (MOST if most is None else most):
+            break
+        if most is None and long >= STEPS:
+            break
+        seen.append(sketch)
+        new = restricted(sketch, given)
+        if new is not None:
+            kept.append(new)
+            long += len(new.steps)
+    check_meant(given, seen)
+    if not kept and most != 0:
         raise _nothing_left(task, given)
     return kept
 

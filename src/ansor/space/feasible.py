@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ansor.ir.affine import linear
 from ansor.ir.dtypes import DTYPES
-from ansor.ir.expr import Load, Select, Var
+from ansor.ir.expr import Load, Select
 from ansor.ir.visit import variables, walk
 from ansor.schedule.bounds import Bounds
 from ansor.schedule.knobs import Column, Knob, Points
@@ -24,7 +24,7 @@ from ansor.space.table import Matrix
 from ansor.target import Target
 from ansor.target.gpus import Gpu
 
-CHUNK = 8192  # rows at a time: their columns stay in the cache
+CHUNK = 16384  # rows at a time: their columns stay in the cache
 MOST_COPIES = 8  # vectors of one loop that are written out side by side
 MOST_STEPS = 16  # of a reduction that are written out
 MOST_CODE = 1536  # statements of one stage after unrolling
@@ -77,8 +77,9 @@ class View:
 
     def lanes(self, nest: Nest) -> int:
         """Elements of the widest type of a nest in one register."""
-        accesses = (*nest.stage.buffers, *nest.stage.loads)
-        bits = max(DTYPES[x.dtype].bits for x in accesses)
+        types = {buffer.dtype for buffer in nest.stage.buffers}
+        types |= {load.dtype for load in nest.stage.loads}
+        bits = max(DTYPES[name].bits for name in types)
         return max(self.target.vector_bits // max(bits, 8), 1)
 
 
@@ -292,7 +293,7 @@ def _written(view: View, nest: Nest, loop: str, length: Column) -> Column:
     """Statements for so many iterations of a loop; long vectors run in a loop."""
     if nest.annotations[loop] != "vectorize":
         return length
-    vectors = -(-length // view.lanes(nest))
+    vectors: Column = -(-length // view.lanes(nest))
     return np.minimum(vectors, MOST_COPIES)
 
 
@@ -383,7 +384,9 @@ def _vector_loop(nest: Nest) -> str | None:
 
 def _copied_loops(nest: Nest) -> list[str]:
     """Loops that are written out: unrolled and vectorised ones."""
-    return [x for x, kind in nest.annotations.items() if kind in ("unroll", "vectorize")]
+    return [
+        x for x, kind in nest.annotations.items() if kind in ("unroll", "vectorize")
+    ]
 
 
 def _first_reduce(nest: Nest) -> int:

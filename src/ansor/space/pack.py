@@ -112,7 +112,9 @@ def _axes(nest: Nest, tensor: str) -> set[str]:
 
 def _packs(sketch: Sketch, nest: Nest, tensor: str) -> Iterator[Pack]:
     dag = sketch.task.dag
-    readers = [n.name for n in sketch.plan if tensor in {r.buffer.name for r in n.reads()}]
+    readers = [
+        n.name for n in sketch.plan if tensor in {r.buffer.name for r in n.reads()}
+    ]
     if tensor in dag.constants and readers == [nest.name]:
         yield LayoutRewrite(tensor, nest.name)
         return

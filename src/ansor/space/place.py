@@ -69,7 +69,9 @@ class ComputeLocation:
             places = places[:1]
         for at in places[:PLACES]:
             step = ComputeAt(nest.name, at.stage, at.loop)
-            yield from attempt(sketch, f"place {nest.name} at {at.stage}.{at.loop}", [step])
+            yield from attempt(
+                sketch, f"place {nest.name} at {at.stage}.{at.loop}", [step]
+            )
 
 
 def _shares_rows(sketch: Sketch, nest: Nest) -> bool:
@@ -138,11 +140,14 @@ class Loops:
         if not found:
             yield sketch
 
-    def _choices(self, sketch: Sketch, stage: Stage) -> Iterator[tuple[str, list[Step]]]:
+    def _choices(
+        self, sketch: Sketch, stage: Stage
+    ) -> Iterator[tuple[str, list[Step]]]:
         lanes = lanes_of(sketch, stage.name)
         if stage.reducer is not None:
             rows = _partial_axes(sketch, stage)
-            axes = [a for a in vector_axes(stage, lanes, pack=False) if a not in rows]
+            found = vector_axes(stage, lanes, pack=False)
+            axes: list[str | None] = [a for a in found if a not in rows]
             for vector in axes[:2] or [None]:
                 tiling = Tiling(stage, REDUCED, lanes, vector, rows=rows)
                 yield f"along {vector}" if vector else "scalar", tiling.steps()
@@ -185,9 +190,7 @@ def _row_groups(stage: Stage, row: str) -> list[Step]:
     name = stage.name
     (extent,) = (axis.extent for axis in stage.axes if axis.name == row)
     group = tuple(n for n in ROWS if n <= extent)
-    steps: list[Step] = [
-        Split(name, row, (lengths.length(name, f"{row}.1", group),))
-    ]
+    steps: list[Step] = [Split(name, row, (lengths.length(name, f"{row}.1", group),))]
     names = [axis.name for axis in stage.axes]
     at = names.index(row)
     if at + 1 < len(names):

@@ -46,7 +46,7 @@ def draw(
     for tile in tiles:
         rows = generator.integers(len(tile.values), size=count)
         for at, column in enumerate(tile.columns):
-            points[:, column] = tile.values[rows, at]
+            points[:, column] = tile.values[:, at].take(rows)
         given.update(tile.columns)
     for group in table.groups:
         left: Ints | int = -(-group.extent // group.fixed)
@@ -65,7 +65,9 @@ def combinations(table: Table, columns: tuple[int, ...]) -> Matrix:
     random that few are missed."""
     values = [table.column_values(column) for column in columns]
     if prod(map(len, values)) <= ENUMERATED:
-        return np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(values))
+        return np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(
+            -1, len(values)
+        )
     drawn = draw(table, 4 * ENUMERATED, np.random.default_rng(0))
     return distinct(drawn[:, list(columns)])
 

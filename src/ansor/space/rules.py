@@ -2,8 +2,10 @@
 
 A rule is asked about one stage of a sketch at a time, consumers before producers.
 `matches` says whether it applies, `apply` yields the sketches it makes, the most usual
-first. A rule that stands `alone` ends the questions about the stage; after any other
-the rules below it are asked as well, and each makes siblings.
+first. A rule that stands `alone` (as all do that do not say otherwise) ends the
+questions about the stage; after any other the rules below it are asked as well, and
+each makes siblings. What a rule with `finishes = True` makes is complete: no other
+stage is asked about, nothing is packed or run in parallel that it does not say.
 """
 
 from __future__ import annotations
@@ -143,8 +145,8 @@ def _count(reads: Iterator[Load], names: set[str]) -> int:
 class ConstantTensor:
     """Unroll the axes of small constant matrices, so that they become numbers.
 
-        for e n p c: for a b: V[e, n, p, c] += D[a, b, p, c] * M[a, e] * M[b, n]
-        ==>  p.0 c.0 p.1 c.1 | e n a b, all unrolled, c.1 vectorised
+    for e n p c: for a b: V[e, n, p, c] += D[a, b, p, c] * M[a, e] * M[b, n]
+    ==>  p.0 c.0 p.1 c.1 | e n a b, all unrolled, c.1 vectorised
     """
 
     def matches(self, sketch: Sketch, stage: str) -> bool:
@@ -313,12 +315,14 @@ def tilings(sketch: Sketch, stage: str, structure: str) -> Iterator[Tiling]:
     """The ways to tile a stage: vectorised axis, and order of the blocks."""
     body = sketch.stage(stage)
     lanes = lanes_of(sketch, stage)
-    axes = vector_axes(body, lanes, pack=True) or [None]
+    axes: list[str | None] = [*vector_axes(body, lanes, pack=True)] or [None]
     blocks = structure.count("S") - 2  # the S level around the register tile
     several = sum(axis.extent > 1 for axis in body.axes) > 1
     for vector in axes:
         for flipped in (None, blocks) if several and blocks > 0 else (None,):
-            yield Tiling(body, structure, lanes, vector, flipped, knobs=origin(sketch, stage))
+            yield Tiling(
+                body, structure, lanes, vector, flipped, knobs=origin(sketch, stage)
+            )
 
 
 def origin(sketch: Sketch, stage: str) -> str:

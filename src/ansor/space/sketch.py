@@ -146,7 +146,8 @@ class Sketch(schedule.Sketch):
         for _ in range(ROUNDS if self.is_feasible else 0):
             if missing <= 0:
                 break
-            drawn = draw(self.table, max(missing, LEAST), generator, self.tiles)
+            more = missing + missing // 16 + LEAST  # some will not do
+            drawn = draw(self.table, more, generator, self.tiles)
             found.append(chosen(drawn, self.feasible(drawn)))
             missing -= len(found[-1])
         return together(found)[:count]

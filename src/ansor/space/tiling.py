@@ -168,7 +168,5 @@ def cpu_lengths(tiling: Tiling, axis: Axis, levels: int) -> Candidates:
 
 def _most_rows(tiling: Tiling, axis: Axis) -> int:
     """The axis nearest to the vectors gets the long tile."""
-    others = [
-        a for a in tiling.stage.axes if a.name != tiling.vector and a.extent > 1
-    ]
+    others = [a for a in tiling.stage.axes if a.name != tiling.vector and a.extent > 1]
     return lengths.ROWS if others and axis == others[-1] else lengths.OTHER_ROWS

@@ -44,6 +44,11 @@ class Stage:
         """Every load in the body."""
         return tuple(load for expr in self.body for load in loads(expr))
 
+    @cached_property
+    def read_names(self) -> frozenset[str]:
+        """The names of the buffers that the body reads."""
+        return frozenset(load.buffer.name for load in self.loads)
+
     @property
     def output(self) -> Buffer:
         """The buffer that has the stage's name."""

@@ -25,7 +25,7 @@ from typing import TypeGuard
 from ansor.ir.affine import Linear, Ranges, linear
 from ansor.ir.dtypes import INDEX
 from ansor.ir.expr import Binary, Const, Expr, Select, Var
-from ansor.ir.simplify import FALSE, TRUE, simplify_stmt
+from ansor.ir.simplify import FALSE, simplify_stmt
 from ansor.ir.stmt import Allocate, For, If, Seq, Stmt
 from ansor.ir.visit import (
     expressions,
@@ -67,9 +67,9 @@ class _Partition:
                 return stmt
 
     def loop(self, loop: For, ranges: dict[str, tuple[int, int]]) -> Stmt:
-        if loop.kind == "parallel" and isinstance(loop.body, For):
-            if loop.body.kind == "parallel":
-                return self.nest((loop,), loop.body, ranges)
+        inside = loop.body
+        if loop.kind == "parallel" and _is_parallel(inside):
+            return self.nest((loop,), inside, ranges)
         cuts = self.cuts(loop, loop.body, ranges)
         inner = {**ranges, loop.var.name: (0, loop.extent - 1)}
         tails = self.tails(loop, ranges)
@@ -92,7 +92,7 @@ class _Partition:
     ) -> Stmt:
         """Parallel loops directly inside each other stay so; their body branches."""
         loops = (*outer, loop)
-        if isinstance(loop.body, For) and loop.body.kind == "parallel":
+        if _is_parallel(loop.body):
             return self.nest(loops, loop.body, ranges)
         inner = {**ranges, **{x.var.name: (0, x.extent - 1) for x in loops}}
         body = loop.body
@@ -205,6 +205,10 @@ class _Partition:
 
 def _pieces(loop: For, cuts: list[int]) -> list[tuple[int, int]]:
     return list(zip([0, *cuts], [*cuts, loop.extent], strict=True))
+
+
+def _is_parallel(stmt: Stmt) -> TypeGuard[For]:
+    return isinstance(stmt, For) and stmt.kind == "parallel"
 
 
 def _is_nest(stmt: Stmt) -> bool:

@@ -11,7 +11,7 @@ from ansor import schedule
 from ansor.schedule.knobs import Knob
 from ansor.schedule.plan import At, FuseRelation, Nest, Plan, SplitRelation
 from ansor.schedule.steps import Step
-from ansor.space.feasible import Mask, feasible
+from ansor.space.feasible import feasible
 from ansor.space.points import (
     Tiles,
     chosen,
@@ -23,6 +23,7 @@ from ansor.space.points import (
     together,
 )
 from ansor.space.table import Ints, Matrix, Table, table_of
+from ansor.space.view import Mask
 from ansor.te.analysis import has_data_reuse, is_strictly_inlineable
 from ansor.te.dag import DAG
 from ansor.te.stage import Stage

@@ -27,11 +27,12 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy --strict src
 
-slow: $(READY) torch  ## the long property tests, minutes
+slow: $(READY) torch  ## the long property tests, many hours on two cores
 	$(BIN)/python -m pytest -n $(JOBS) -q -rs -m slow
 
 bench: $(READY) torch  ## speed beside torch; writes bench/results/
 	$(BIN)/python bench/kernels.py
+	$(BIN)/python bench/space.py
 
 format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix $(SOURCES)

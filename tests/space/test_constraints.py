@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -94,9 +95,31 @@ def test_a_stage_may_be_named() -> None:
     assert most["ABC.k.1"] == 512
 
 
-def test_part_of_a_name_means_nothing() -> None:
-    assert under("GMM512", at_most("C.k.1", 2)) == all_of("GMM512")
-    assert under("GMM512", at_most("atmul.k.1", 2)) == all_of("GMM512")
+@pytest.mark.parametrize("loop", ["C.k.1", "atmul.k.1", "k", "matmul", "K.1"])
+def test_part_of_a_name_means_nothing(loop: str) -> None:
+    with pytest.raises(ScheduleError, match=f"no loop '{loop}' has a length to choose"):
+        under("GMM512", at_most(loop, 2))
+
+
+def test_a_loop_need_not_be_in_all_sketches() -> None:
+    found = all_of("matmul-8x8x512")
+    has = [any(k.name.endswith(".j.3") for k in s.knobs) for s in found]
+    assert any(has)
+    assert not all(has)
+    left = under("matmul-8x8x512", at_most("j.3", 4))
+    assert [s.trace for s in left] == [s.trace for s in found]
+
+
+def test_constraints_are_plain_values() -> None:
+    lengths = [at_most("k.1", 8), at_least("k.1", 8), one_of("k.1", 4, 8)]
+    given: list[Constraint] = [*lengths, NoParallel(), Vectorized("j"), Without("pack")]
+    again = pickle.loads(pickle.dumps(given))
+    assert again == given
+    assert len({*given, *again}) == len(given)
+    assert at_most("k.1", 8) != at_most("k.1", 16)
+    assert under("GMM512", *again) == under("GMM512", *given)
+    texts = ["k.1 at most 8", "k.1 at least 8", "k.1 one of 4, 8"]
+    assert [str(x) for x in lengths] == texts
 
 
 def test_one_core() -> None:
@@ -191,7 +214,12 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no candidate": (
         of_small(one_of("i.3", 99, 101)),
-        f"sketches of C: none is left under i.3 one of (99, 101)\n{RELAX}",
+        f"sketches of C: none is left under i.3 one of 99, 101\n{RELAX}",
+    ),
+    "no such loop": (
+        of_small(NoParallel(), at_most("D.k.1", 2)),
+        "constraint D.k.1 at most 2: no loop 'D.k.1' has a length to choose\n"
+        "  hint: loops that do: C.i.1, C.i.2, C.i.3, C.j.1, C.j.2, C.j.3, C.k.1, C.k.2",
     ),
     "no such axis": (
         of_small(Vectorized("z")),

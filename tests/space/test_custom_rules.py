@@ -36,8 +36,9 @@ class TwoWays:
         return stage == self.stage and sketch.is_untouched(stage)
 
     def apply(self, sketch: Sketch, stage: str) -> Iterator[Sketch]:
-        yield sketch.then(Split(stage, "i", (ROWS,)))
-        yield sketch.then(Split(stage, "j", (COLUMNS,)))
+        rows, columns = (axis.name for axis in sketch.stage(stage).axes)
+        yield sketch.then(Split(stage, rows, (ROWS,)))
+        yield sketch.then(Split(stage, columns, (COLUMNS,)))
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,43 @@ def test_other_stages_are_derived_as_usual() -> None:
     assert {sketch.trace[0] for sketch in found} == {"TwoWays C"}
     for sketch in found:
         assert "vectorize" in sketch.plan.nest("D").annotations.values()
+
+
+@dataclass(frozen=True)
+class Complete(TwoWays):
+    """The same, and nothing else is decided."""
+
+    finishes = True
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_rule_that_finishes_gives_exactly_its_sketches(kind: str) -> None:
+    target = TARGET if kind == "cpu" else ansor.Target("cuda", arch="sm_90")
+    task = product(target)
+    found = sketches(task, rules=[Complete()])
+    assert [s.steps for s in found] == [
+        s.steps for s in Complete().apply(Sketch(task), "C")
+    ]
+    assert [s.trace for s in found] == [("Complete C",)] * 2
+
+
+def test_so_it_does_where_other_stages_were_not_asked_about() -> None:
+    task = layer()
+    found = sketches(task, rules=[Complete("D")])  # D is the last: asked first
+    made = Complete().apply(Sketch(task), "D")
+    assert [s.steps for s in found] == [s.steps for s in made]
+    assert all(sketch.is_untouched("C") for sketch in found)
+    assert all(s.program(s.sample(1, 0)[0].tolist()).lower() for s in found)
+
+
+def test_stages_asked_before_it_stay_as_they_were_decided() -> None:
+    found = sketches(layer(), rules=[Complete("C")])
+    made = [step for s in Complete().apply(Sketch(layer()), "C") for step in s.steps]
+    assert len(found) == len({sketch.steps for sketch in found})
+    assert {sketch.steps[-1] for sketch in found} == set(made)
+    for sketch in found:
+        kinds = {k for nest in sketch.plan for k in nest.annotations.values()}
+        assert "parallel" not in kinds
 
 
 def test_a_rule_that_never_matches_changes_nothing() -> None:

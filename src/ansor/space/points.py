@@ -135,8 +135,9 @@ def cross(
     of_axis = [generator.random(count, dtype=np.float32) < 0.5 for _ in range(groups)]
     of_stage = [generator.random(count, dtype=np.float32) < 0.5 for _ in range(several)]
     for column in range(knobs):
-        axis = of_axis[int(table.group_of[column])]
-        stage = of_stage[int(stages[column])]
+        group = int(table.group_of[column])
+        axis = of_axis[group]  # a split is never torn apart
+        stage = of_stage[int(stages[table.groups[group].columns[-1]])]
         mine = np.where(by_axis, axis, stage)
         children[:, column] = np.where(mine, mothers[:, column], fathers[:, column])
     return children

@@ -15,7 +15,7 @@ from ansor.space.access import walk
 from ansor.space.code import border_axes, statements
 from ansor.space.view import Mask, View, copied_loops, first_reduce, vector_loop
 
-OPERANDS = 16  # registers that one statement may need: its operands, by element
+OPERANDS = 32  # registers that one statement may need: its operands, by element
 
 
 def registers(view: View) -> Column:
@@ -101,18 +101,16 @@ def _held(view: View, nest: Nest, load: Load, tile: _Tile) -> tuple[Column, Mask
 
 
 def _scalars(view: View, nest: Nest, load: Load, tile: _Tile) -> Column:
-    """Registers for scalars of several steps, where instructions multiply by a lane:
-    one for each row whose neighbours the steps read."""
-    none = view.one - 1
+    """Registers for scalars where instructions multiply by a lane: a vector of rows,
+    or for each row the vectors that the unrolled steps read from."""
     if view.target.arch != "aarch64" or not load.indices:
-        return none
+        return view.one - 1
+    lanes = view.lanes(nest)
+    rows = view.product(nest, [x for x in tile.rows if nest.axis_of(x) & _used(load)])
     last = {str(atom): c for atom, c in linear(load.indices[-1]).terms.items()}
     runs = [x for x in tile.steps if any(last.get(a) == 1 for a in nest.axis_of(x))]
-    if not runs:
-        return none
-    rows = [x for x in tile.rows if nest.axis_of(x) & _used(load)]
-    several = view.product(nest, runs) > 1
-    return np.where(several, view.product(nest, rows), 0)
+    steps = view.product(nest, runs)
+    return np.where(steps > 1, rows * -(-steps // lanes), -(-rows // lanes))
 
 
 def _steps_inside(

@@ -35,7 +35,7 @@ from ansor.space.threads import BindThreads, CrossThread
 from ansor.te.task import Task
 
 MOST = 64  # sketches of one task
-STEPS = 2000  # and steps of all of them together, about
+STEPS = 1600  # and steps of all of them together, about
 LOOKED = 1024  # sketches on which constraints are tried
 
 # Rules are asked in this order. Each phase visits every stage, consumers first.

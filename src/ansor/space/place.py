@@ -247,17 +247,10 @@ class Parallel:
 
     def _loops(self, sketch: Sketch, stage: str) -> tuple[str, ...]:
         nest = sketch.plan.nest(stage)
-        held = {n.at.loop for n in sketch.attached(stage) if n.at is not None}
-        found: list[str] = []
-        for loop in sketch.outer_loops(stage):
-            if loop in nest.annotations:
-                break
-            found.append(loop)
-            if loop in held:
-                break
+        found = sketch.free_loops(stage)
         long = [x for x in found if not _is_single(nest, x)]
         first = found.index(long[0]) if long else 0
-        return tuple(found[first:]) if long else ()
+        return found[first:] if long else ()
 
 
 def _is_single(nest: Nest, loop: str) -> bool:

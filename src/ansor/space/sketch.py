@@ -133,6 +133,20 @@ class Sketch(schedule.Sketch):
             found.append(loop)
         return tuple(found)
 
+    def free_loops(self, name: str) -> tuple[str, ...]:
+        """The outer loops that may be bound, up to one that another stage is
+        computed at."""
+        nest = self.plan.nest(name)
+        held = {n.at.loop for n in self.attached(name) if n.at is not None}
+        found: list[str] = []
+        for loop in self.outer_loops(name):
+            if loop in nest.annotations:
+                break
+            found.append(loop)
+            if loop in held:
+                break
+        return tuple(found)
+
     @cached_property
     def table(self) -> Table:
         """Its knobs as arrays."""

@@ -176,14 +176,4 @@ class BindThreads(Parallel):
         yield sketch.then(*steps)
 
     def _loops(self, sketch: Sketch, stage: str) -> tuple[str, ...]:
-        """The outer spatial loops, up to one that another stage is computed at."""
-        nest = sketch.plan.nest(stage)
-        held = {n.at.loop for n in sketch.attached(stage) if n.at is not None}
-        found: list[str] = []
-        for loop in sketch.outer_loops(stage):
-            if loop in nest.annotations:
-                break
-            found.append(loop)
-            if loop in held:
-                break
-        return tuple(found)
+        return sketch.free_loops(stage)

@@ -14,6 +14,7 @@ from ansor.schedule import (
     CacheRead,
     ComputeAt,
     Fuse,
+    Inline,
     LayoutRewrite,
     Pack,
     Prefetch,
@@ -332,3 +333,14 @@ def test_vectors_inside_vectors_are_refused():
         Annotate("B", "j", "vectorize"),
     )
     assert "inside vectorized loop 'i' of 'C'" in message
+
+
+def test_formulas_that_double_are_refused():
+    """Stored steps may inline a chain of squares: 2^n loads, unless refused."""
+    x = ansor.placeholder((4,), name="x")
+    for n in range(20):
+        y = x
+        x = ansor.compute((4,), lambda i, y=y: y[i] * y[i], name=f"s{n}")
+    steps = tuple(Inline(f"s{n}") for n in range(19))
+    with pytest.raises(ScheduleError, match=r"would read \d+ elements, more than 4096"):
+        _ = Sketch(ansor.Task(x), steps).plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import ansor
-from ansor.schedule import Annotate, Knob, Reorder, Split, Step
+from ansor.schedule import Annotate, Fuse, Knob, Reorder, Split, Step
 from ansor.space import Rule, Sketch, sketches
 
 TARGET = ansor.Target("aarch64", cpu="neoverse-n1", cores=4)
@@ -139,3 +139,50 @@ def test_points_of_its_sketches_are_drawn_like_any_other(rule: Rule) -> None:
     points = first.sample(20, 0)
     assert len(points) == 20
     assert first.program(tuple(points[0])).lower()
+
+
+@dataclass(frozen=True)
+class FusedVector:
+    """Vectorises two axes of a matmul as one."""
+
+    def matches(self, sketch, stage):
+        return sketch.is_untouched(stage)
+
+    def apply(self, sketch, stage):
+        yield sketch.then(
+            Split(stage, "k", (2,)),
+            Reorder(stage, ("k.0", "k.1", "i", "j")),
+            Fuse(stage, ("i", "j")),
+            Annotate(stage, "i@j", "vectorize"),
+        )
+
+
+def test_a_rule_may_vectorize_a_fused_loop():
+    A, B = ansor.placeholder((4, 6)), ansor.placeholder((6, 8))
+    task = ansor.Task(ansor.ops.matmul(A, B, name="C"))
+    assert ansor.sketches(task, rules=[FusedVector()])
+
+
+class NoSketch:
+    def matches(self, sketch, stage):
+        return True
+
+    def apply(self, sketch, stage):
+        yield None
+
+
+def test_misuses_are_named():
+    A, B = ansor.placeholder((4, 6)), ansor.placeholder((6, 8))
+    task = ansor.Task(ansor.ops.matmul(A, B, name="C"))
+    with pytest.raises(ansor.ScheduleError, match="yields None of type NoneType"):
+        ansor.sketches(task, rules=[NoSketch()])
+    with pytest.raises(ansor.ScheduleError, match="without a method restrict"):
+        ansor.sketches(task, constraints=["k.1 <= 64"])
+    with pytest.raises(ansor.ScheduleError, match="not a task"):
+        ansor.sketches("matmul")
+    sketch = ansor.sketches(task)[0]
+    with pytest.raises(ansor.ScheduleError, match="not a number of points"):
+        sketch.sample(-1)
+    with pytest.raises(ansor.ScheduleError, match=r"the sketch has \d+ knobs"):
+        sketch.feasible([[1, 2]])
+    assert sketch.feasible(sketch.sample(3).tolist()).all()

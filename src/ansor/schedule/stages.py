@@ -15,6 +15,7 @@ from ansor.schedule.plan import At, Nest, Plan, SplitRelation, fresh, redirect
 from ansor.te.stage import LOCATING, Axis, Stage
 
 SCOPES = ("local", "packed", "shared")
+MOST_LOADS = 4096  # of one formula: inlining x * x again and again doubles it
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +114,29 @@ class Inline(Fixed):
         if not nest.is_fresh:
             raise ScheduleError(str(self), "its loops were changed", "inline it first")
         for consumer in plan.consumers(nest.stage.buffers):
-            self._check_depth(nest.stage, consumer.stage)
+            self._check_size(nest.stage, consumer.stage)
             body = tuple(_inlined(e, nest.stage) for e in consumer.stage.body)
             stage = replace(consumer.stage, body=body)
             plan = plan.with_nest(replace(consumer, stage=stage))
         return plan.without(self.stage)
 
-    def _check_depth(self, stage: Stage, consumer: Stage) -> None:
+    def _check_size(self, stage: Stage, consumer: Stage) -> None:
         levels = sum(max(map(depth, x.body)) for x in (stage, consumer))
         if levels > DEEPEST:
             raise ScheduleError(
                 str(self),
                 f"{consumer.name!r} could get {levels} levels of operands, more than "
                 f"{DEEPEST}",
+                "leave it a stage of its own",
+            )
+        names = {buffer.name for buffer in stage.buffers}
+        uses = sum(load.buffer.name in names for load in consumer.loads)
+        loads = len(consumer.loads) + uses * len(stage.loads)
+        if loads > MOST_LOADS:
+            raise ScheduleError(
+                str(self),
+                f"the formula of {consumer.name!r} would read {loads} elements, more "
+                f"than {MOST_LOADS}",
                 "leave it a stage of its own",
             )
 

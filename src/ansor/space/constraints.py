@@ -13,6 +13,7 @@ from typing import Protocol
 from ansor.errors import ScheduleError
 from ansor.schedule.knobs import Knob
 from ansor.schedule.steps import Annotate, Split, Step
+from ansor.space.rules import origin
 from ansor.space.sketch import Sketch
 
 
@@ -29,6 +30,12 @@ def restricted(sketch: Sketch, constraints: Iterable[Constraint]) -> Sketch | No
     for constraint in constraints:
         if found is None:
             return None
+        if not hasattr(constraint, "restrict"):
+            raise ScheduleError(
+                f"constraint {constraint!r}",
+                f"is of type {type(constraint).__name__}, without a method restrict",
+                'such as at_most("k.1", 64)',
+            )
         found = constraint.restrict(found)
     return found
 
@@ -115,14 +122,15 @@ class NoParallel:
 
 @dataclass(frozen=True)
 class Vectorized:
-    """Only sketches that vectorise an axis: `Vectorized("j")`, or `("C", "j")`."""
+    """Only sketches that vectorise an axis: `Vectorized("j")`; of one stage only with
+    `Vectorized("j", stage="C")`."""
 
     axis: str
     stage: str | None = None
 
     def restrict(self, sketch: Sketch) -> Sketch | None:
         for nest in sketch.plan:
-            if self.stage not in (None, nest.name, nest.name.partition(".")[0]):
+            if self.stage not in (None, nest.name, origin(sketch, nest.name)):
                 continue
             for loop, kind in nest.annotations.items():
                 if kind == "vectorize" and nest.axis_of(loop) == {self.axis}:

@@ -91,10 +91,10 @@ class _Choice(NamedTuple):
 def derive(task: Task, rules: Sequence[Rule] = ()) -> Iterator[Sketch]:
     """The sketches of a task, those with the fewest unusual choices first. Lazy:
     nothing is applied before its turn."""
+    start = _Node(Sketch(task))
     phases = PHASES[task.target.kind]
     phases = ((*rules, *phases[0]), *phases[1:])
     number = count()
-    start = _Node(Sketch(task))
     heap = [_Choice(0, 0, next(number), 1, iter((start,)))]
     while heap:
         choice = heapq.heappop(heap)
@@ -181,8 +181,9 @@ def sketches(
     seen: list[Sketch] = []
     kept: list[Sketch] = []
     long = 0
-    for sketch in islice(derive(task, rules), LOOKED):
-        if len(kept) >= (MOST if most is None else most):
+    limit = MOST if most is None else most
+    for sketch in islice(derive(task, rules), max(LOOKED, limit)):
+        if len(kept) >= limit:
             break
         if most is None and long >= STEPS:
             break
@@ -215,6 +216,12 @@ def _nothing_left(task: Task, constraints: tuple[Constraint, ...]) -> ScheduleEr
 
 def _named(made: Sketch, before: Sketch, rule: Rule, stage: str) -> Sketch:
     """A rule that says nothing about itself is called after its class."""
+    if not isinstance(made, Sketch):
+        raise ScheduleError(
+            f"rule {type(rule).__name__} for {stage!r}",
+            f"it yields {made!r} of type {type(made).__name__}, not a sketch",
+            "yield sketch.then(*steps), or sketch.by(name, *steps)",
+        )
     if isinstance(rule, Parallel):  # not a choice
         return made
     if made.trace != before.trace or made.steps == before.steps:

@@ -40,7 +40,8 @@ class PackOperands:
 
     def _choices(self, sketch: Sketch, nest: Nest) -> Iterator[list[Pack]]:
         """Sets of operands to pack, the most usual first."""
-        along = [t for t in _operands(nest) if _uses(nest, t, _vector_axis(nest))]
+        vector = _vector_axes(nest)
+        along = [t for t in _operands(nest) if vector & _axes(nest, t)]
         across = [t for t in _operands(nest) if t not in along]
         first = [p for t in along for p in _packs(sketch, nest, t)][:1]
         second = [p for t in across for p in _packs(sketch, nest, t)][:1]
@@ -89,14 +90,10 @@ def _operands(nest: Nest) -> list[str]:
     return found
 
 
-def _vector_axis(nest: Nest) -> str:
+def _vector_axes(nest: Nest) -> frozenset[str]:
+    """The axis of the vectors; several if a fused loop is vectorised."""
     (loop,) = (x for x, kind in nest.annotations.items() if kind == "vectorize")
-    (axis,) = nest.axis_of(loop)
-    return axis
-
-
-def _uses(nest: Nest, tensor: str, axis: str) -> bool:
-    return axis in _axes(nest, tensor)
+    return nest.axis_of(loop)
 
 
 def _axes(nest: Nest, tensor: str) -> set[str]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from ansor import schedule
+from ansor.errors import ScheduleError
 from ansor.schedule.knobs import Knob
 from ansor.schedule.plan import At, FuseRelation, Nest, Plan, SplitRelation
 from ansor.schedule.steps import Step
@@ -155,6 +157,12 @@ class Sketch(schedule.Sketch):
     def sample(self, count: int, seed: int | np.random.Generator = 0) -> Matrix:
         """Up to `count` random points that the target can run; fewer only where the
         sketch has hardly any."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ScheduleError(
+                f"sample of {count!r} points",
+                "is not a number of points",
+                "such as sketch.sample(1000, seed=0)",
+            )
         generator = np.random.default_rng(seed)
         found = [empty(0, len(self.knobs))]
         missing = count
@@ -210,18 +218,32 @@ class Sketch(schedule.Sketch):
 
     def feasible(self, points: Matrix) -> Mask:
         """Which points the target can run: registers, caches, threads, code size."""
+        points = self.checked(points)
         return feasible(self.plan, self.task.target, self.knobs, points)
+
+    def checked(self, points: npt.ArrayLike) -> Matrix:
+        """A matrix of points of this sketch, whatever it was given as."""
+        matrix = np.asarray(points)
+        if matrix.ndim != 2 or matrix.shape[1] != len(self.knobs):
+            raise ScheduleError(
+                f"points of shape {matrix.shape}",
+                f"the sketch has {len(self.knobs)} knobs",
+                "one row per program, one column per knob",
+            )
+        return matrix.astype(np.int32, copy=False)
 
     def mutate(self, points: Matrix, seed: int | np.random.Generator = 0) -> Matrix:
         """Each point with one decision changed."""
-        return mutate(self.table, points, np.random.default_rng(seed))
+        generator = np.random.default_rng(seed)
+        return mutate(self.table, self.checked(points), generator)
 
     def cross(
         self, mothers: Matrix, fathers: Matrix, seed: int | np.random.Generator = 0
     ) -> Matrix:
         """A child of each pair: whole stages or axes from either parent."""
         generator = np.random.default_rng(seed)
-        return cross(self.table, self.knob_stages, mothers, fathers, generator)
+        pair = self.checked(mothers), self.checked(fathers)
+        return cross(self.table, self.knob_stages, *pair, generator)
 
     @cached_property
     def knob_stages(self) -> Ints:

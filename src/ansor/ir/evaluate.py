@@ -8,6 +8,7 @@ there must a load stay inside its buffer.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
@@ -60,7 +61,8 @@ def evaluate(
         for name, array in arrays.items()
     }
     blocks = {name: Block(np.reshape(array, -1)) for name, array in buffers.items()}
-    value = Evaluator(aligned, rank, blocks).value(expr, None)
+    with np.errstate(all="ignore"):
+        value = Evaluator(aligned, rank, blocks).value(expr, None)
     lanes = (expr.lanes,) if expr.lanes > 1 else ()
     return np.broadcast_to(value, shape + lanes).astype(DTYPES[expr.dtype].numpy)
 
@@ -74,12 +76,11 @@ def compute_dtype(name: str) -> np.dtype[Any]:
 
 def combine(op: str, a: Array, b: Array, dtype: str) -> Array:
     """`a op b` for two operands of one dtype, with its wrap-around and rounding."""
-    with np.errstate(all="ignore"):
-        if op == "pow":
-            return _power(a, b, dtype)
-        if op == "div" and not is_float(dtype):
-            op = "floordiv"
-        return np.asarray(BINARY[op].numpy(a, b))
+    if op == "pow":
+        return _power(a, b, dtype)
+    if op == "div" and not is_float(dtype):
+        op = "floordiv"
+    return np.asarray(BINARY[op].numpy(a, b))
 
 
 def lift(array: Array, rank: int) -> Array:
@@ -98,7 +99,8 @@ def both(mask: Mask, other: Mask, rank: int) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Evaluates expressions at the points of one grid."""
+    """Evaluates expressions at the points of one grid, for callers that let NumPy
+    ignore overflow and the like."""
 
     env: Mapping[str, Array]
     rank: int
@@ -140,12 +142,14 @@ class Evaluator:
                 f"buffer {buffer.name!r}", "neither a parameter nor allocated"
             )
         mask = self._fit(mask, lanes)
-        flat = np.zeros((1,) * self.rank, np.int64)
+        flat = _integer(0, "int64", self.rank)
         for name, first, stride in block.private:
             flat = flat + (self.env[name] - first) * stride
         if lanes > 1:
             flat = lift(flat, self.rank)
         for axis, index in enumerate(indices):
+            if isinstance(index, Const) and index.value == 0:
+                continue
             value = self.value(index, mask)
             value = lift(value, self.rank) if lanes > 1 else value
             inside = self._inside(buffer, indices, axis, value, mask)
@@ -172,16 +176,15 @@ class Evaluator:
             raise IRError(f"variable {e.name!r}", "no loop binds it") from None
 
     def _constant(self, e: Const) -> Array:
-        with np.errstate(all="ignore"):
-            value = np.asarray(e.value).astype(DTYPES[e.dtype].numpy)
-        return value.astype(compute_dtype(e.dtype)).reshape((1,) * self.rank)
+        if isinstance(e.value, int):  # not floats: 0.0 and -0.0 are one key
+            return _integer(e.value, e.dtype, self.rank)
+        return _as_array(e.value, e.dtype, self.rank)
 
     def _call(self, e: Call, mask: Mask) -> Array:
         value = self.value(e.args[0], mask)
         wide = value.astype(np.float64) if is_float(e.args[0].dtype) else value
-        with np.errstate(all="ignore"):
-            result = np.asarray(NUMPY_FUNCTIONS[e.function](wide))
-            return result.astype(compute_dtype(e.dtype), copy=False)
+        result = np.asarray(NUMPY_FUNCTIONS[e.function](wide))
+        return result.astype(compute_dtype(e.dtype), copy=False)
 
     def _select(self, e: Select, mask: Mask) -> Array:
         chosen = np.asarray(self.value(e.condition, mask), np.bool_)
@@ -197,8 +200,7 @@ class Evaluator:
 
     def _cast(self, e: Cast, mask: Mask) -> Array:
         value = self.value(e.value, mask)
-        with np.errstate(all="ignore"):
-            return value.astype(DTYPES[e.dtype].numpy).astype(compute_dtype(e.dtype))
+        return value.astype(DTYPES[e.dtype].numpy).astype(compute_dtype(e.dtype))
 
     def _load(self, e: Load, mask: Mask) -> Array:
         active = self.lane_mask(e.lanes, e.active)
@@ -252,15 +254,24 @@ class Evaluator:
         return np.asarray(value.clip(0, extent - 1))
 
 
+@cache
+def _integer(value: int, dtype: str, rank: int) -> Array:
+    return _as_array(value, dtype, rank)
+
+
+def _as_array(value: object, dtype: str, rank: int) -> Array:
+    stored = np.asarray(value).astype(DTYPES[dtype].numpy)
+    return stored.astype(compute_dtype(dtype)).reshape((1,) * rank)
+
+
 def reduce_axes(op: str, value: Array, axes: tuple[int, ...], dtype: str) -> Array:
     """Combine the values along `axes`, which stay with length 1."""
     result = value
-    with np.errstate(all="ignore"):
-        for axis in axes:
-            ufunc = BINARY[op].numpy
-            if not isinstance(ufunc, np.ufunc):
-                raise IRError(f"reduction with {op!r}", "it has no order-free meaning")
-            result = ufunc.reduce(result, axis=axis, keepdims=True, dtype=value.dtype)
+    for axis in axes:
+        ufunc = BINARY[op].numpy
+        if not isinstance(ufunc, np.ufunc):
+            raise IRError(f"reduction with {op!r}", "it has no order-free meaning")
+        result = ufunc.reduce(result, axis=axis, keepdims=True, dtype=value.dtype)
     return np.asarray(result)
 
 

@@ -57,7 +57,8 @@ def run(function: Function, arguments: Sequence[Array]) -> None:
         parameter.name: Block(np.ascontiguousarray(array).reshape(-1))
         for parameter, array in zip(function.parameters, arguments, strict=True)
     }
-    _Machine(memory).execute(function.body, _Frame())
+    with np.errstate(all="ignore"):
+        _Machine(memory).execute(function.body, _Frame())
     written = {s.buffer.name for s in statements(function.body) if isinstance(s, Store)}
     for parameter, array in zip(function.parameters, arguments, strict=True):
         block = memory[parameter.name].flat
@@ -246,8 +247,7 @@ class _Machine:
             shape = [*shape, lanes]
             address, value = lift(address, rank), lift(value, rank)
             mask = None if mask is None else lift(mask, rank)
-        with np.errstate(all="ignore"):
-            value = value.astype(DTYPES[store.buffer.dtype].numpy)
+        value = value.astype(DTYPES[store.buffer.dtype].numpy, copy=False)
         to = np.broadcast_to(address, shape).reshape(-1)
         what = np.broadcast_to(value, shape).reshape(-1)
         if mask is not None:

@@ -32,7 +32,7 @@ def check(task: ansor.Task, program: Program | None) -> None:
 
 
 def test_demo_runs(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["demo.py", "64"])
+    monkeypatch.setattr(sys, "argv", ["demo.py", "64", "1"])
     runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
     assert "verified" in capsys.readouterr().out
 

@@ -8,6 +8,7 @@ from pathlib import Path
 # import each other. Imports in functions and under TYPE_CHECKING count as well.
 LAYERS = (
     ("errors",),
+    ("reading",),
     ("ir", "target"),
     ("te",),
     ("schedule",),

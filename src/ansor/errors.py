@@ -37,5 +37,13 @@ class CodegenError(AnsorError):
     """A lowered function cannot be turned into machine code for this target."""
 
 
+class MeasureError(AnsorError):
+    """Something cannot be measured as asked."""
+
+
 class ArgumentError(AnsorError):
     """A kernel was called with arguments it cannot take."""
+
+
+class RecordError(AnsorError):
+    """A record or its database cannot be read, written or trusted."""

@@ -149,3 +149,20 @@ def test_task_fixes_the_argument_order():
     assert task.key != ansor.Task(D, target).key
     assert task.flops == 2 * 8**3 + 8**2
     assert ansor.Task(D).target == ansor.Target("cpu")
+
+
+def test_a_task_of_a_dag_is_the_task_of_its_tensors():
+    tensors = matmul_relu()
+    task = ansor.Task([*tensors], target="x86_64", weight=2)
+    again = ansor.Task.from_dag(task.dag, "x86_64", 2)
+    assert again == task
+    assert (again.key, again.flops) == (task.key, task.flops)
+    assert again.dag is task.dag
+
+
+def test_a_task_is_made_of_a_dag_and_a_positive_weight():
+    dag = DAG.build([matmul_relu()[-1]])
+    with pytest.raises(ansor.ExpressionError, match="is of type str, not a DAG"):
+        ansor.Task.from_dag("C = A @ B")
+    with pytest.raises(ansor.ExpressionError, match="is not a positive number"):
+        ansor.Task.from_dag(dag, "x86_64", weight=0)

@@ -10,9 +10,13 @@ from ansor import ops
 from ansor.ir.dtypes import DTYPES
 from ansor.ir.ops import FUNCTIONS
 from ansor.te import approximate
+from ansor.te import contract as products
+from ansor.te import magnitudes as sizes
 from ansor.te import reference as module
 from ansor.te.dag import DAG
-from ansor.te.reference import agrees, bound, reference, tolerance
+from ansor.te.magnitudes import magnitudes
+from ansor.te.reference import agrees, bound, expected, reference, tolerance
+from ansor.te.workloads import MORE, WORKLOADS, outputs
 
 RNG = np.random.default_rng(1)
 
@@ -246,3 +250,95 @@ def test_infinities_stay_finite_in_the_tolerance():
     (wanted,) = reference(dag, [x, mask])
     assert (wanted[np.isinf(mask)] == 0).all()
     assert tolerance(dag, [x, mask], [wanted])[0].max() < 1e-4
+
+
+# -- one pass, and matrix products ----------------------------------------------------
+
+ALL = {**WORKLOADS, **MORE}
+
+
+@pytest.mark.parametrize("row", ALL.values(), ids=ALL)
+def test_expected_is_the_reference_and_its_tolerance(row):
+    dag = DAG.build(outputs(row.small()))
+    inputs = row.inputs(dag, np.random.default_rng(2))
+    values, allowed = expected(dag, inputs)
+    for ours, theirs in zip(values, reference(dag, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(allowed, tolerance(dag, inputs, values), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+PRODUCTS = {
+    # spatial axes, all lengths, the axes each part uses
+    "matrices": (2, (20, 30, 40), ((0, 2), (1, 2))),
+    "stack of matrices": (3, (3, 20, 30, 40), ((0, 1, 3), (0, 2, 3))),
+    "axes between each other": (4, (5, 6, 7, 8, 9, 3), ((0, 2, 4, 5), (1, 3, 4, 5))),
+    "outer product": (2, (20, 30), ((0,), (1,))),
+    "vector": (1, (50, 60), ((0, 1), (1,))),
+    "a sum in one part alone": (2, (20, 30, 4, 5), ((0, 2, 3), (1, 3))),
+    "an axis nobody uses": (3, (20, 30, 4, 5, 6), ((0, 3), (1, 3))),
+    "three parts": (2, (20, 30, 10), ((0, 2), (1, 2), (2,))),
+    "element by element": (2, (20, 30, 2), ((0, 1, 2), (0, 1, 2))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize(
+    ("spatial", "lengths", "used"), PRODUCTS.values(), ids=PRODUCTS
+)
+def test_contractions(spatial, lengths, used, dtype):
+    parts = []
+    for axes in used:
+        shape = [n if d in axes else 1 for d, n in enumerate(lengths)]
+        parts.append(RNG.integers(-9, 9, shape).astype(dtype))
+    found = products.contract(parts, spatial, lengths)
+    whole = np.broadcast_to(math.prod(parts[1:], start=parts[0]), lengths)
+    wanted = whole.sum(tuple(range(spatial, len(lengths))))
+    np.testing.assert_array_equal(np.broadcast_to(found, wanted.shape), wanted)
+    assert found.dtype == dtype
+
+
+def test_contraction_of_windows():
+    """Overlapping views, turned and reversed ones: BLAS takes none of them as is."""
+    x, w = RNG.standard_normal(1000), RNG.standard_normal((30, 20))
+    windows = np.lib.stride_tricks.sliding_window_view(x, 30)[::-3, None, :]
+    found = products.contract([windows, w.T[None, :, ::1]], 2, (324, 20, 30))
+    np.testing.assert_allclose(found, windows[:, 0] @ w, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["GMM512", "C2D-nchw", "C2D-nhwc", "TBG", "CBR-nchw"])
+def test_bounds_in_single_precision_are_not_below_exact_ones(name, monkeypatch):
+    dag = DAG.build(outputs(ALL[name].make(scale=4)))
+    inputs = ALL[name].inputs(dag, np.random.default_rng(4))
+    exact = bound(dag, inputs)
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    monkeypatch.setattr(sizes, "OFTEN", 0)
+    for rough, fine in zip(bound(dag, inputs), exact, strict=True):
+        assert (rough >= fine * (1 - 1e-12)).all()
+        assert (rough <= fine * 1.01).all()
+
+
+@pytest.mark.parametrize("top", [1.0, 1e300, 1e-300])
+def test_bounds_hold_for_numbers_of_any_size(top, monkeypatch):
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    monkeypatch.setattr(sizes, "OFTEN", 0)
+    A, B = (ansor.placeholder((8, 8), "float64", name=n) for n in "AB")
+    x, y = (np.abs(normal(8, 8, dtype="float64")) for _ in range(2))
+    dag = DAG.build([ops.matmul(A, B)])
+    (size,) = bound(dag, [x * top, y])
+    np.testing.assert_allclose(size, x * top @ y, rtol=1e-4)
+    x[3] *= 1e-40  # a row that float32 does not hold beside the others
+    (size,) = bound(dag, [x * top, y])
+    np.testing.assert_allclose(size, x * top @ y, rtol=1e-4)
+
+
+def test_single_precision_is_for_large_products_of_elements():
+    def prepared(scale, u):
+        dag = DAG.build(outputs(WORKLOADS["GMM1024"].make(scale=scale)))
+        arrays = {b.name: approximate.Approx(np.ones(b.shape)) for b in dag.inputs}
+        parts = products.factors(dag.stages[0].body[0])
+        return magnitudes(dag.stages[0], parts, arrays, u)
+
+    assert prepared(8, 1e-6) is None
+    assert prepared(2, 1e-6) is not None
+    assert prepared(2, 0.0) is None

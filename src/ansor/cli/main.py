@@ -7,7 +7,10 @@ from typing import IO, Any
 
 import click
 
+from ansor.cli.info import info
+from ansor.cli.records import records
 from ansor.cli.sketches import sketches
+from ansor.cli.tune import tune
 from ansor.errors import AnsorError
 
 VERSION = import_module("ansor").__version__  # the package itself is no layer below
@@ -15,8 +18,10 @@ VERSION = import_module("ansor").__version__  # the package itself is no layer b
 HELP = """Fast, verified tensor kernels for the CPU or GPU at hand, found by search.
 
     \b
-    Example:
-      ansor sketches matmul 512 512 512
+    Examples:
+      ansor info
+      ansor tune matmul 512 512 512 --trials 64
+      ansor records tuning.db --best
 """
 
 
@@ -45,7 +50,8 @@ def cli() -> None:
     pass
 
 
-cli.add_command(sketches)
+for command in (tune, sketches, records, info):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -45,6 +45,15 @@ class Foreign:
         )
 
 
+@dataclass(frozen=True)
+class Object:
+    """Machine code that is not loaded yet: here, or in another process."""
+
+    code: bytes
+    exports: tuple[str, ...]  # functions that can be called
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+
 def compile_module(text: str, target: Target) -> Compiled:
     """Compile LLVM text and load it into this process.
 
@@ -52,13 +61,17 @@ def compile_module(text: str, target: Target) -> Compiled:
     and the symbols of the process (libc, libm) can be used. May be called from several
     threads.
     """
+    return load_object(compile_object(text, target))
+
+
+def compile_object(text: str, target: Target) -> Object:
+    """Compile LLVM text for a process that has the runtime."""
     if not target.is_host:
         raise CodegenError(
             f"loading of code for {target}",
             "this machine cannot run it",
             "export it, or use a target that fits this machine",
         )
-    needed = runtime.addresses() if "@ansor_" in text else {}
     seconds: dict[str, float] = {}
     with llvm.LOCK, ExitStack() as stack:
         with _timed(seconds, "parse"):
@@ -66,15 +79,23 @@ def compile_module(text: str, target: Target) -> Compiled:
         with _timed(seconds, "optimise"):
             machine = llvm.machine(target)
             llvm.optimise(module, machine)
-        if unknown := llvm.missing(module, needed):
+        if unknown := llvm.missing(module, runtime.ENTRIES):
             raise CodegenError(
                 f"call of {', '.join(unknown)}", "this process has no such function"
             )
-        exports = llvm.functions(module)
+        exports = tuple(llvm.functions(module))
         with _timed(seconds, "codegen"):
             code = llvm.emit_object(module, machine)
-        with _timed(seconds, "link"):
-            loaded = llvm.load(code, exports, needed)
+    return Object(code, exports, seconds)
+
+
+def load_object(made: Object, imports: Mapping[str, int] | None = None) -> Compiled:
+    """Link object code into this process; `imports` replace symbols of the runtime
+    and of libc, by address."""
+    needed = runtime.addresses() if b"ansor_" in made.code else {}
+    seconds = dict(made.seconds)
+    with llvm.LOCK, _timed(seconds, "link"):
+        loaded = llvm.load(made.code, made.exports, {**needed, **(imports or {})})
     return Compiled(loaded.addresses, seconds, loaded)
 
 

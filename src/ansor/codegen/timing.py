@@ -3,7 +3,7 @@
 import ctypes
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from ansor.codegen import engine
@@ -21,7 +21,20 @@ def median(entry: int, arguments: Sequence[int], repeats: int, seconds: float) -
         raise ArgumentError(
             f"time(repeats={repeats}, seconds={seconds})", "both must be positive"
         )
-    code = _compiled(len(arguments))  # alive until the last call
+    run = caller(entry, arguments)
+    run(1)
+    calls = _calls(run(1), run, seconds / repeats)
+    return statistics.median(run(calls) / calls for _ in range(repeats))
+
+
+def caller(entry: int, arguments: Sequence[int]) -> Callable[[int], float]:
+    """A function `run(count)`: seconds of that many calls of the code at `entry`.
+
+    The calls are a loop of machine code, so no Python is in the figure: a loop of one
+    call costs about a microsecond more than the call. Whoever made the code and the
+    memory behind `arguments` keeps both alive.
+    """
+    code = _compiled(len(arguments))  # cached, so it stays
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     loop = ctypes.CFUNCTYPE(None, *types)(code.address("repeat"))
     block = (ctypes.c_void_p * len(arguments))(*arguments)
@@ -31,9 +44,13 @@ def median(entry: int, arguments: Sequence[int], repeats: int, seconds: float) -
         loop(entry, block, count)
         return time.perf_counter() - start
 
-    run(1)
-    calls = _calls(run(1), run, seconds / repeats)
-    return statistics.median(run(calls) / calls for _ in range(repeats))
+    return run
+
+
+def preload(arities: Iterable[int] = range(1, 7)) -> None:
+    """Compile the loops for kernels of so many arguments now, not when first used."""
+    for arity in arities:
+        _compiled(arity)
 
 
 def _calls(once: float, run: Callable[[int], float], budget: float) -> int:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import fields
-from typing import TypeAlias, get_type_hints
+from typing import get_type_hints
 
 from ansor.errors import ScheduleError
+from ansor.reading import Data, Reader, brief
 from ansor.schedule.knobs import Follow, Knob, Length
 from ansor.schedule.program import Program, Sketch
 from ansor.schedule.steps import STEPS, Step
@@ -32,7 +33,7 @@ MAX_INTEGER = 2**31 - 1
 SKETCH_FIELDS = ("version", "workload", "trace", "steps")
 PROGRAM_FIELDS = (*SKETCH_FIELDS, "point")
 
-Data: TypeAlias = dict[str, object]
+_read = Reader(ScheduleError)
 
 
 def to_data(program: Program) -> Data:
@@ -134,15 +135,7 @@ def _plain(value: object) -> object:
 
 def _checked(what: str, task: Task, data: object, names: Collection[str]) -> Data:
     """The outermost dictionary, if it is one for this task."""
-    found = _dictionary(what, data)
-    version = found.get("version", VERSION)
-    if type(version) is not int or version != VERSION:
-        raise ScheduleError(
-            what,
-            f"version {_brief(version)} is unknown",
-            f"this release reads version {VERSION}",
-        )
-    _check_names(what, found, names)
+    found = _read.versioned(what, data, VERSION, names)
     workload = _text(f"{what}, workload", found["workload"])
     if workload != task.key:
         raise ScheduleError(
@@ -155,7 +148,7 @@ def _checked(what: str, task: Task, data: object, names: Collection[str]) -> Dat
 
 def _sketch(what: str, task: Task, data: Data, kind: type[Sketch]) -> Sketch:
     trace = _texts(f"{what}, trace", data["trace"])
-    entries = _list(f"{what}, steps", data["steps"], MAX_STEPS)
+    entries = _read.list(f"{what}, steps", data["steps"], MAX_STEPS)
     steps = tuple(_step(f"{what}, steps[{n}]", x) for n, x in enumerate(entries))
     sketch = kind(task, steps, trace)
     try:
@@ -168,16 +161,16 @@ def _sketch(what: str, task: Task, data: Data, kind: type[Sketch]) -> Sketch:
 
 
 def _step(what: str, data: object) -> Step:
-    found = _dictionary(what, data)
+    found = _read.dictionary(what, data)
     if "step" not in found:
         raise ScheduleError(what, "field 'step' is missing", "it names the kind")
     kind = found["step"]
     if not isinstance(kind, str) or kind not in STEPS:
         known = ", ".join(STEPS)
-        raise ScheduleError(what, f"unknown kind {_brief(kind)}", f"kinds are {known}")
+        raise ScheduleError(what, f"unknown kind {brief(kind)}", f"kinds are {known}")
     what = f"{what} ({kind})"
     schema = SCHEMA[kind]
-    _check_names(what, found, ("step", *schema))
+    _read.names(what, found, ("step", *schema))
     make: Callable[..., Step] = STEPS[kind]
     values = {name: read(f"{what}, {name}", found[name])
               for name, read in schema.items()}  # fmt: skip
@@ -186,7 +179,7 @@ def _step(what: str, data: object) -> Step:
 
 def _point(what: str, knobs: Collection[Knob], data: object) -> tuple[int, ...]:
     what = f"{what}, point"
-    values = _dictionary(what, data)
+    values = _read.dictionary(what, data)
     names = [knob.name for knob in knobs]
     for name in names:
         if name not in values:
@@ -196,7 +189,7 @@ def _point(what: str, knobs: Collection[Knob], data: object) -> tuple[int, ...]:
     for name in values:
         if name not in names:
             known = ", ".join(names) or "none"
-            raise ScheduleError(what, f"no knob {_brief(name)}", f"knobs are {known}")
+            raise ScheduleError(what, f"no knob {brief(name)}", f"knobs are {known}")
     return tuple(_integer(f"{what}, {name}", values[name]) for name in names)
 
 
@@ -204,40 +197,32 @@ def _length(what: str, data: object) -> Length:
     if not isinstance(data, dict):
         return _integer(what, data)
     if "follow" in data:
-        _check_names(what, data, ("follow",))
+        _read.names(what, data, ("follow",))
         pair = _texts(f"{what}, follow", data["follow"])
         if len(pair) != 2:
             raise ScheduleError(
                 what, f"follows {len(pair)} names", "name a stage and a loop"
             )
         return Follow(*pair)
-    _check_names(what, data, ("knob", "candidates"))
+    _read.names(what, data, ("knob", "candidates"))
     name = _text(f"{what}, knob", data["knob"])
-    candidates = _list(f"{what}, candidates", data["candidates"], MAX_CANDIDATES)
+    candidates = _read.list(f"{what}, candidates", data["candidates"], MAX_CANDIDATES)
     values = (_integer(f"{what}, candidate {n}", x) for n, x in enumerate(candidates))
     return Knob(name, tuple(values))
 
 
 def _lengths(what: str, data: object) -> tuple[Length, ...]:
-    entries = _list(what, data, MAX_ENTRIES)
+    entries = _read.list(what, data, MAX_ENTRIES)
     return tuple(_length(f"{what}[{n}]", entry) for n, entry in enumerate(entries))
 
 
 def _texts(what: str, data: object) -> tuple[str, ...]:
-    entries = _list(what, data, MAX_ENTRIES)
+    entries = _read.list(what, data, MAX_ENTRIES)
     return tuple(_text(f"{what}[{n}]", entry) for n, entry in enumerate(entries))
 
 
 def _text(what: str, data: object) -> str:
-    if not isinstance(data, str):
-        raise ScheduleError(what, f"{_brief(data)} is not a text")
-    if len(data) > MAX_TEXT:
-        raise ScheduleError(
-            what, f"a text of {len(data)} characters, more than {MAX_TEXT}"
-        )
-    if not data.isprintable():
-        raise ScheduleError(what, f"{_brief(data)} has characters that do not print")
-    return data
+    return _read.text(what, data, MAX_TEXT)
 
 
 def _optional_text(what: str, data: object) -> str | None:
@@ -245,66 +230,13 @@ def _optional_text(what: str, data: object) -> str | None:
 
 
 def _integer(what: str, data: object) -> int:
-    if isinstance(data, bool) or not isinstance(data, int):
-        raise ScheduleError(what, f"{_brief(data)} is not an integer")
-    if not 1 <= data <= MAX_INTEGER:
-        raise ScheduleError(
-            what, f"{_brief(data)} is out of range", f"use 1 to {MAX_INTEGER}"
-        )
-    return data
-
-
-def _flag(what: str, data: object) -> bool:
-    if not isinstance(data, bool):
-        raise ScheduleError(what, f"{_brief(data)} is neither true nor false")
-    return data
-
-
-def _list(what: str, data: object, most: int) -> list[object]:
-    if not isinstance(data, list):
-        raise ScheduleError(what, f"{_brief(data)} is not a list")
-    if len(data) > most:
-        raise ScheduleError(what, f"{len(data)} entries, more than {most}")
-    return data
-
-
-def _dictionary(what: str, data: object) -> Data:
-    if not isinstance(data, dict):
-        raise ScheduleError(what, f"{_brief(data)} is not a dictionary")
-    return data
-
-
-def _check_names(what: str, data: Data, names: Collection[str]) -> None:
-    """Every name is there, and no other."""
-    hint = f"its fields are {', '.join(names)}"
-    for name in names:
-        if name not in data:
-            raise ScheduleError(what, f"field {name!r} is missing", hint)
-    for name in data:
-        if name not in names:
-            raise ScheduleError(what, f"field {_brief(name)} is unknown", hint)
-
-
-def _brief(value: object) -> str:
-    """A value in a message: short, whatever it is and however deep it nests."""
-    match value:
-        case None | bool() | float():
-            return repr(value)
-        case int():
-            is_short = value.bit_length() <= 64
-            return repr(value) if is_short else f"a {value.bit_length()}-bit integer"
-        case str():
-            return repr(value if len(value) <= 40 else f"{value[:40]}…")
-        case list() | tuple():
-            return f"a list of {len(value)}"
-        case _:
-            return f"a value of type {type(value).__name__}"
+    return _read.integer(what, data, 1, MAX_INTEGER)
 
 
 READERS: dict[object, Callable[[str, object], object]] = {
     str: _text,
     int: _integer,
-    bool: _flag,
+    bool: _read.flag,
     str | None: _optional_text,
     tuple[str, ...]: _texts,
     tuple[Length, ...]: _lengths,

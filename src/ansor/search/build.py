@@ -1,15 +1,30 @@
 """From a task or a program to a kernel."""
 
-from ansor.codegen.emit import emit
-from ansor.codegen.kernel import Kernel, Prepared, make_kernel
+from __future__ import annotations
+
+from os import PathLike
+
+from ansor.codegen.kernel import Kernel, make_kernel
 from ansor.errors import ScheduleError
+from ansor.measure.identity import versions
+from ansor.measure.source import source
+from ansor.records.database import Database
 from ansor.schedule.program import Program
 from ansor.search.untuned import untuned
+from ansor.space.replay import replay
 from ansor.te.task import Task
 
 
-def build(task: Task, *, program: Program | None = None) -> Kernel:
-    """Compile a task; without a program, one is chosen by simple rules. Never tunes.
+def build(
+    task: Task,
+    *,
+    database: Database | str | PathLike[str] | None = None,
+    program: Program | None = None,
+) -> Kernel:
+    """Compile a task. Never tunes.
+
+    The program is the one given, or the best one that the database has measured on
+    this target with this LLVM, or one chosen by simple rules.
 
     >>> import ansor, numpy as np
     >>> A = ansor.placeholder((4,), name="A")
@@ -23,25 +38,40 @@ def build(task: Task, *, program: Program | None = None) -> Kernel:
             f"is of type {type(task).__name__}, not a task",
             "build(ansor.Task(outputs))",
         )
-    program = untuned(task) if program is None else program
-    _check(task, program)
-    name = task.dag.outputs[0].name
-    lowered = program.lower(name)
-    text = emit((lowered.main, *lowered.prepare), task.target)
-    prepared = [
-        Prepared(function.parameters[0].name, function.parameters[1], function.name)
-        for function in lowered.prepare
-    ]
-    inputs, outputs = task.dag.inputs, task.dag.outputs
+    if program is not None:
+        _check(task, program)
+        return kernel_of(program, task)
+    if database is not None:
+        known = _best(task, database)
+        if known is not None:
+            return known
+    return kernel_of(untuned(task), task)
+
+
+def kernel_of(program: Program, task: Task, seconds: float | None = None) -> Kernel:
+    """The kernel of a program for a task of the same workload, by the task's names."""
+    made = source(program, task.dag.arguments)
     return make_kernel(
-        name,
-        text,
-        task.target,
-        (*inputs, *outputs),
-        outputs=len(outputs),
-        loops=lambda: str(lowered),
-        prepared=prepared,
+        made.name,
+        made.text,
+        made.target,
+        made.parameters,
+        outputs=made.outputs,
+        loops=made.loops,
+        prepared=made.prepared,
+        seconds=seconds,
     )
+
+
+def _best(task: Task, database: Database | str | PathLike[str]) -> Kernel | None:
+    if not isinstance(database, Database):
+        with Database(database, mode="r") as opened:
+            return _best(task, opened)
+    record = database.best(task, llvm=versions()["llvm"])
+    if record is None:
+        return None
+    program = replay(database.task_of(record, task.target), record.program)
+    return kernel_of(program, task, record.seconds)
 
 
 def _check(task: Task, program: Program) -> None:
@@ -51,7 +81,7 @@ def _check(task: Task, program: Program) -> None:
             f"the program is of type {type(program).__name__}, not Program",
             "fill the knobs of a sketch: sketch.program(point)",
         )
-    if program.task.dag != task.dag:
+    if program.task.key != task.key:
         raise ScheduleError(
             "build", "the program was made for another task", "make it from this task"
         )

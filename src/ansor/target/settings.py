@@ -30,3 +30,9 @@ def cache_dir() -> Path:
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared) / "ansor"
     return Path.home() / ".cache" / "ansor"
+
+
+def worker_environment() -> dict[str, str]:
+    """The environment of processes that measure: maths libraries stay on one thread."""
+    single = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(single, "1")}

@@ -15,7 +15,6 @@ import numpy as np
 
 from ansor.errors import ArgumentError
 from ansor.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Var
-from ansor.ir.visit import variables
 from ansor.te import approximate
 from ansor.te.analysis import affine
 from ansor.te.approximate import Approx, Array, unit
@@ -61,11 +60,12 @@ def blocks(
     reduce: Sequence[Axis],
     groups: Sequence[set[str]],
     limit: int,
+    outputs_first: bool = False,
 ) -> Iterator[Block]:
     """Cut the space so that no group of axes spans more than `limit` points.
 
-    Reduce axes are cut first, outermost first, and vary slowest in that order: the
-    blocks of one output element come in row-major order.
+    Reduce axes are cut first (`outputs_first`: last), outermost first. The blocks of
+    one output element come in row-major order.
     """
     lengths = {axis.name: axis.extent for axis in (*spatial, *reduce)}
 
@@ -73,7 +73,8 @@ def blocks(
         spans = (prod(lengths[n] for n in g) for g in groups if name in g)
         return max(spans, default=0) > limit
 
-    for axis in (*reduce, *spatial):
+    order = (*spatial, *reduce) if outputs_first else (*reduce, *spatial)
+    for axis in order:
         while lengths[axis.name] > 1 and is_large(axis.name):
             lengths[axis.name] = -(-lengths[axis.name] // 2)
     axes = (*spatial, *reduce)
@@ -174,35 +175,3 @@ def _check_range(load: Load, dim: int, index: Array, extent: int) -> None:
             f"index {low if low < 0 else high} of axis {dim} is outside 0 to "
             f"{extent - 1}",
         )
-
-
-def factors(e: Expr) -> list[Expr]:
-    """The operands of a product, in order."""
-    if isinstance(e, Binary) and e.op == "mul":
-        return [*factors(e.a), *factors(e.b)]
-    return [e]
-
-
-def spans(parts: Sequence[Expr]) -> list[set[str]]:
-    """The axes each expression uses."""
-    return [variables(part) for part in parts]
-
-
-def contract(parts: Sequence[Array], spatial: int, lengths: Sequence[int]) -> Array:
-    """Sum the product of `parts` over all axes but the leading `spatial` ones.
-
-    The result has length 1 along axes that no part uses.
-    """
-    operands: list[object] = []
-    present: set[int] = set()
-    for part in parts:
-        own = [d for d, n in enumerate(part.shape) if n > 1]  # none for a constant
-        present.update(own)
-        operands += [part.reshape([part.shape[d] for d in own]), own]
-    kept = [d for d in range(spatial) if d in present]
-    result = np.einsum(*operands, kept, optimize=True)  # type: ignore[call-overload]
-    repeats = prod(
-        n for d, n in enumerate(lengths) if d >= spatial and d not in present
-    )
-    shape = [lengths[d] if d in present else 1 for d in range(spatial)]
-    return np.asarray(result).reshape(shape) * repeats

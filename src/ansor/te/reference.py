@@ -18,9 +18,11 @@ from ansor.ir.expr import Buffer
 from ansor.ir.ops import BINARY
 from ansor.te import approximate
 from ansor.te.approximate import Approx, Array, unit, working, working_type
+from ansor.te.contract import contract, factors, spans
 from ansor.te.dag import DAG
-from ansor.te.evaluate import Block, Evaluator, blocks, contract, factors, spans
+from ansor.te.evaluate import Block, Evaluator, blocks
 from ansor.te.limits import limits
+from ansor.te.magnitudes import magnitudes, product_error
 from ansor.te.stage import LOCATING, Stage
 
 SCALE = 16.0  # roundings' worth of error that reordering may cost
@@ -42,6 +44,23 @@ def reference(dag: DAG, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """
     arrays = _run(dag, inputs, scale=0.0)
     return tuple(_store(arrays[b.name].value, b) for b in dag.outputs)
+
+
+def expected(
+    dag: DAG, inputs: Sequence[Array]
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """What `reference` and `tolerance` return, in one pass.
+
+    >>> import ansor
+    >>> A = ansor.placeholder((2,), name="A")
+    >>> B = ansor.compute((2,), lambda i: A[i] * 3.0)
+    >>> values, allowed = expected(DAG.build([B]), [np.array([1, 2], "float32")])
+    >>> values[0], bool((allowed[0] < 1e-4).all())
+    (array([3., 6.], dtype=float32), True)
+    """
+    arrays = _run(dag, inputs, SCALE)
+    values = tuple(_store(arrays[b.name].value, b) for b in dag.outputs)
+    return values, _allowed(dag, arrays, values)
 
 
 def bound(dag: DAG, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -66,9 +85,12 @@ def tolerance(
     0 for integers and bools (unless they depend on comparing inexact floats) and for
     floats that are only moved around.
     """
-    arrays = _run(dag, inputs, SCALE)
+    return _allowed(dag, _run(dag, inputs, SCALE), expected)
+
+
+def _allowed(dag: DAG, arrays: Arrays, values: Sequence[Array]) -> tuple[Array, ...]:
     result = []
-    for buffer, value in zip(dag.outputs, expected, strict=True):
+    for buffer, value in zip(dag.outputs, values, strict=True):
         error = _error(arrays[buffer.name], buffer)
         result.append(error + _last_rounding(error, value, buffer))
     return tuple(result)
@@ -91,7 +113,8 @@ def agrees(actual: Array, expected: Array, allowed: Array) -> Array:
 def _error(array: Approx, buffer: Buffer) -> Array:
     error = np.zeros(()) if array.error is None else array.error
     whole = np.broadcast_to(error, buffer.shape)
-    return np.where(np.isnan(whole), np.inf, whole)
+    unknown = np.isnan(whole)
+    return np.where(unknown, np.inf, whole) if unknown.any() else whole
 
 
 def _last_rounding(error: Array, value: Array, buffer: Buffer) -> Array | float:
@@ -99,9 +122,12 @@ def _last_rounding(error: Array, value: Array, buffer: Buffer) -> Array | float:
     if not is_float(buffer.dtype):
         return 0.0
     row = limits(buffer.dtype)
-    size = np.abs(np.asarray(value).astype(np.float64))
-    own = np.where(np.isfinite(size), size, 0) * row.epsilon + row.smallest
-    return np.where(error > 0, own, 0.0)
+    own = np.abs(np.asarray(value).astype(np.float64))
+    own = np.where(np.isfinite(own), own, 0.0)
+    own *= row.epsilon
+    own += row.smallest
+    own *= error > 0
+    return own
 
 
 def _run(dag: DAG, inputs: Sequence[Array], scale: float) -> Arrays:
@@ -166,6 +192,14 @@ class _Output:
             if self.error is None:
                 self.error = np.zeros(self.value.shape)
             self.error[at] = part.error
+
+    def add(self, block: Block, part: Approx) -> None:
+        at = block.slices(self.rank)
+        self.value[at] += part.value.astype(self.value.dtype, copy=False)
+        if part.error is not None:
+            if self.error is None:
+                self.error = np.zeros(self.value.shape)
+            self.error[at] += part.error
 
     def result(self) -> Approx:
         return Approx(self.value, self.error)
@@ -235,31 +269,23 @@ def _combine(op: str, a: Approx, b: Approx) -> Approx:
 
 
 def _contraction(stage: Stage, arrays: Arrays, scale: float) -> Approx:
-    """A sum of products, through einsum."""
+    """A sum of products, through matrix products."""
     parts, dtype = factors(stage.body[0]), stage.output.dtype
-    out = _Output(stage, dtype)
-    for block in blocks(stage.axes, stage.reduce_axes, spans(parts), _POINTS):
+    out, u = _Output(stage, dtype), unit(dtype, scale)
+    sizes = magnitudes(stage, parts, arrays, u)
+    pieces = blocks(
+        stage.axes, stage.reduce_axes, spans(parts), _POINTS, outputs_first=True
+    )
+    for block in pieces:
         evaluator = Evaluator(arrays, block, scale)
         values = [evaluator.value(part) for part in parts]
-        part = _contract(values, out.rank, block.lengths, unit(dtype, scale))
-        out.write(block, _combine("add", out.read(block), part))
+        value = _exact_contract([p.value for p in values], out.rank, block.lengths)
+        if sizes is not None:
+            error: Array | None = sizes.error(block, out.rank)
+        else:
+            error = product_error(values, u, out.rank, block.lengths)
+        out.add(block, Approx(value, error))
     return out.result()
-
-
-def _contract(
-    parts: Sequence[Approx], rank: int, lengths: Sequence[int], u: float
-) -> Approx:
-    value = _exact_contract([p.value for p in parts], rank, lengths)
-    if u == 0 and all(p.error is None for p in parts):
-        return Approx(value)
-    sizes = [np.abs(p.value).astype(np.float64) for p in parts]
-    size = contract(sizes, rank, lengths)
-    error = u * size
-    if any(p.error is not None for p in parts):
-        both = zip(sizes, parts, strict=True)
-        wide = [s if p.error is None else s + p.error for s, p in both]
-        error = error + (contract(wide, rank, lengths) - size)
-    return Approx(value, error)
 
 
 def _exact_contract(parts: list[Array], rank: int, lengths: Sequence[int]) -> Array:

@@ -42,6 +42,29 @@ class Task:
         target: str | Target = "cpu",
         weight: float = 1.0,
     ) -> None:
+        self._set(_dag(tensors), target, weight)
+
+    @classmethod
+    def from_dag(
+        cls, dag: DAG, target: str | Target = "cpu", weight: float = 1.0
+    ) -> Task:
+        """The task of a DAG that exists already, for example one that was stored.
+
+        >>> import ansor
+        >>> A = ansor.placeholder((4,), name="A")
+        >>> task = ansor.Task(ansor.compute((4,), lambda i: A[i] * 2.0, name="B"))
+        >>> ansor.Task.from_dag(task.dag, task.target) == task
+        True
+        """
+        if not isinstance(dag, DAG):
+            raise ExpressionError(
+                f"task of {dag!r}", f"is of type {type(dag).__name__}, not a DAG"
+            )
+        task = cls.__new__(cls)
+        task._set(dag, target, weight)
+        return task
+
+    def _set(self, dag: DAG, target: str | Target, weight: float) -> None:
         if not isinstance(weight, (int, float)) or not 0 < weight < inf:
             raise ExpressionError(
                 f"weight {weight!r}",
@@ -49,7 +72,7 @@ class Task:
                 "say how often the computation occurs",
             )
         where = target if isinstance(target, Target) else Target(target)
-        object.__setattr__(self, "dag", _dag(tensors))
+        object.__setattr__(self, "dag", dag)
         object.__setattr__(self, "target", where)
         object.__setattr__(self, "weight", float(weight))
 

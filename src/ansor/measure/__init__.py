@@ -1,0 +1,1 @@
+"""The truth: isolated building and running, verification, timing."""

@@ -1,0 +1,67 @@
+"""The seam between search and measurement: candidates in, outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ansor.measure.builder import Candidate
+from ansor.records.outcome import Outcome
+from ansor.te.task import Task
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The best candidate so far and what it takes: others are timed in turn with it."""
+
+    candidate: Candidate
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of one candidate of a batch."""
+
+    index: int
+    outcome: Outcome
+    verified: str = ""  # how its result was checked
+    spent: float = 0.0  # wall-clock seconds of the batch that went into it
+    checking: float = 0.0  # of these, seconds for checking its result
+    host: str = ""  # the machine it ran on; empty: this one
+    versions: Mapping[str, str] = field(default_factory=dict)  # likewise
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Candidates timed side by side: their outcomes, in order, and who is first.
+
+    `winner` is None if every one failed its second check.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    winner: int | None
+
+
+class Runner(Protocol):
+    """Builds, checks and times candidates, somewhere.
+
+    Each candidate of a batch gets exactly one outcome, in whatever order they are
+    ready; nothing a candidate does is raised. MeasureError means that measuring as
+    such is impossible, and says what to do. After `close` there is nothing left of it.
+    """
+
+    def measure(
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        incumbent: Incumbent | None = None,
+    ) -> Iterator[Measured]:
+        """One outcome per candidate, as they come."""
+
+    def rank(self, task: Task, candidates: Sequence[Candidate]) -> Ranked:
+        """Check again with other memory contents, then time side by side, in a process
+        that has run nothing else. Ties go to the candidate that stands first."""
+
+    def close(self) -> None:
+        """End all processes; safe to call twice."""

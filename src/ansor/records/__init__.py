@@ -1,0 +1,1 @@
+"""The memory: what measurements left behind, and the database that keeps it."""

@@ -1,0 +1,65 @@
+"""What a search found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from ansor.codegen.kernel import Kernel
+from ansor.records.outcome import Failed
+from ansor.records.record import Record
+from ansor.schedule.program import Program
+from ansor.search.build import kernel_of
+from ansor.te.task import Task
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The best after a trial."""
+
+    trial: int  # from 1
+    best: float | None  # seconds of the fastest program so far
+    spent: float  # seconds of wall-clock since the search began
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The best program of a task, and how it was found.
+
+    Names in `program` are those of the task as the database first saw it; `kernel`
+    takes arrays by the names of `task`.
+    """
+
+    task: Task
+    program: Program
+    seconds: float  # of one call
+    records: tuple[Record, ...]  # of this search, in order of the trials
+    history: tuple[Moment, ...]
+    is_complete: bool = True  # False: interrupted, the best so far
+
+    @property
+    def trials(self) -> int:
+        return len(self.records)
+
+    @property
+    def gflops(self) -> float:
+        return self.task.flops / self.seconds / 1e9
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many candidates failed at which stage."""
+        failed = (r.outcome for r in self.records if isinstance(r.outcome, Failed))
+        return dict(Counter(outcome.stage for outcome in failed))
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The best program, compiled in this process."""
+        return kernel_of(self.program, self.task, self.seconds)
+
+    def __repr__(self) -> str:
+        name = self.task.dag.outputs[0].name
+        return (
+            f"<Result {name}: {self.seconds * 1e6:.4g} µs, {self.gflops:.4g} GFLOP/s, "
+            f"{self.trials} trials>"
+        )

@@ -1,0 +1,106 @@
+"""Tuning a task: from budgets and names to a search, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ansor.errors import MeasureError, ScheduleError
+from ansor.measure.local import LocalRunner
+from ansor.measure.runner import Runner
+from ansor.records.database import Database
+from ansor.search.loop import Budget, Search
+from ansor.search.policy import RandomPolicy
+from ansor.search.progress import Listener, Stop, listener
+from ansor.search.result import Result
+from ansor.space.constraints import Constraint
+from ansor.space.derive import sketches
+from ansor.space.rules import Rule
+from ansor.te.task import Task
+
+POLICIES = {"random": RandomPolicy}
+
+
+def tune(
+    task: Task,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    database: Database | str | PathLike[str] | None = None,
+    runner: Runner | None = None,
+    policy: str = "random",
+    rules: Sequence[Rule] = (),
+    constraints: Sequence[Constraint] = (),
+    progress: Listener | bool | None = None,
+    stop: Stop | None = None,
+) -> Result:
+    """Search for a fast program: measure up to `trials` candidates, or for `seconds`.
+
+    Every candidate's result is checked before its time counts, and everything measured
+    is in the database when it is reported. With a database that has seen the task the
+    search goes on where it was: decisions are made again, what was measured is not
+    measured again, and both budgets count what was spent before.
+
+    `progress` is called after every trial, or prints if True; `stop` ends the search
+    when it returns True. Ctrl-C ends it, too, with the best so far.
+
+    >>> import ansor
+    >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
+    >>> result = ansor.tune(ansor.Task(ansor.ops.matmul(A, B)), trials=4)
+    >>> result.trials, result.seconds < 1
+    (4, True)
+    """
+    _check(task, trials, seconds, policy)
+    with ExitStack() as stack:
+        if not isinstance(database, Database):
+            database = stack.enter_context(_opened(database, stack))
+        if runner is None:
+            runner = stack.enter_context(LocalRunner(seed=seed))
+        known = database.task(task)
+        found = sketches(known, rules, constraints)
+        search = Search(
+            task,
+            known,
+            POLICIES[policy](found, seed),
+            database,
+            runner,
+            Budget(trials, seconds),
+            listener(progress),
+            stop,
+        )
+        return search.run()
+
+
+def _opened(path: str | PathLike[str] | None, stack: ExitStack) -> Database:
+    """The database at a path; without one, a file for the time of the search."""
+    if path is not None:
+        return Database(path)
+    folder = stack.enter_context(TemporaryDirectory(prefix="ansor-"))
+    return Database(Path(folder) / "tuning.db", durable=False)
+
+
+def _check(task: Task, trials: int | None, seconds: float | None, policy: str) -> None:
+    what = "tune"
+    if not isinstance(task, Task):
+        raise ScheduleError(
+            f"{what} of {task!r}",
+            f"is of type {type(task).__name__}, not a task",
+            "tune(ansor.Task(outputs), trials=64)",
+        )
+    if trials is None and seconds is None:
+        raise MeasureError(what, "no budget", "give trials=… or seconds=…, or both")
+    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int)):
+        raise MeasureError(f"{what}(trials={trials!r})", "is not an integer")
+    if trials is not None and trials < 1:
+        raise MeasureError(f"{what}(trials={trials})", "is below 1")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise MeasureError(f"{what}(seconds={seconds})", "is not a time above 0")
+    if policy not in POLICIES:
+        known = ", ".join(map(repr, POLICIES))
+        raise MeasureError(
+            f"{what}(policy={policy!r})", "unknown", f"policies are {known}"
+        )

@@ -1,0 +1,183 @@
+"""The loop of a search: budgets, resuming, interruption, and failure."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+import ansor
+from ansor.measure.runner import Incumbent, Measured, Ranked
+from ansor.records.outcome import Failed, Timed
+from ansor.schedule import to_data
+
+
+class Pretender:
+    """A runner whose times are a function of the program; remembers what it was asked.
+
+    `fails` says of which candidates, by their number, nothing is to be expected.
+    """
+
+    def __init__(self, fails: Sequence[int] = (), stops_after: int | None = None):
+        self.asked: list[ansor.Program] = []
+        self.incumbents: list[Incumbent | None] = []
+        self.ranked: list[Sequence[ansor.Program]] = []
+        self.fails, self.stops_after = fails, stops_after
+
+    def measure(self, task, candidates, incumbent=None) -> Iterator[Measured]:
+        self.incumbents.append(incumbent)
+        for at in reversed(range(len(candidates))):  # not in the order of asking
+            if self.stops_after is not None and len(self.asked) >= self.stops_after:
+                raise KeyboardInterrupt
+            self.asked.append(candidates[at])
+            yield Measured(at, self.outcome(candidates[at]), "by pretending", 0.5)
+
+    def outcome(self, program: ansor.Program) -> Timed | Failed:
+        if len(self.asked) in self.fails:
+            return Failed("check", "wrong", "pretended")
+        return Timed((1e-3 * (1 + hash(program.point) % 97 / 97),))
+
+    def rank(self, task, candidates) -> Ranked:
+        self.ranked.append(candidates)
+        return Ranked(tuple(map(self.outcome, candidates)), 0)
+
+    def close(self) -> None:
+        pass
+
+
+def matmul(name: str = "C", n: int = 64) -> ansor.Task:
+    a = ansor.placeholder((n, n), name="A")
+    b = ansor.placeholder((n, n), name="B")
+    return ansor.Task(ansor.ops.matmul(a, b, name=name))
+
+
+def programs(result) -> list[object]:
+    return [record.program for record in result.records]
+
+
+def test_trials_are_counted_and_the_best_is_the_fastest_of_the_finals():
+    runner = Pretender()
+    result = ansor.tune(matmul(), trials=20, runner=runner)
+    assert result.trials == 20 == len(runner.asked)
+    assert [moment.trial for moment in result.history] == list(range(1, 21))
+    best = min(record.seconds for record in result.records)
+    assert result.history[-1].best == best
+    assert len(runner.ranked) == 1
+    assert result.seconds == pytest.approx(best)
+
+
+def test_the_incumbent_is_the_best_of_the_batches_before():
+    runner = Pretender()
+    result = ansor.tune(matmul(), trials=40, runner=runner)
+    assert runner.incumbents[0] is None
+    first = min(result.records[:16], key=lambda record: record.seconds)
+    assert runner.incumbents[1].seconds == first.seconds
+    assert to_data(runner.incumbents[1].candidate) == first.program
+
+
+def test_same_seed_same_decisions_and_no_program_twice():
+    one, two, other = (
+        programs(ansor.tune(matmul(), trials=30, seed=seed, runner=Pretender()))
+        for seed in (1, 1, 2)
+    )
+    assert one == two != other
+    assert len({str(program) for program in one}) == 30
+
+
+def test_nothing_is_measured_twice_with_a_database(tmp_path):
+    path = tmp_path / "tuning.db"
+    first = ansor.tune(matmul(), trials=20, database=path, runner=Pretender())
+    runner = Pretender()
+    again = ansor.tune(matmul(), trials=20, database=path, runner=runner)
+    assert runner.asked == []
+    assert runner.ranked == []
+    assert programs(again) == programs(first)
+    assert again.seconds == first.seconds
+    more = ansor.tune(matmul(), trials=33, database=path, runner=runner)
+    assert len(runner.asked) == 13
+    assert programs(more)[:20] == programs(first)
+
+
+def test_a_task_with_other_names_resumes_and_its_kernel_has_its_own_names(tmp_path):
+    path = tmp_path / "tuning.db"
+    ansor.tune(matmul("C"), trials=8, database=path, runner=Pretender())
+    a, b = ansor.placeholder((64, 64), name="X"), ansor.placeholder((64, 64), name="Y")
+    renamed = ansor.Task(ansor.ops.matmul(a, b, name="Z"))
+    runner = Pretender()
+    result = ansor.tune(renamed, trials=8, database=path, runner=runner)
+    assert runner.asked == []
+    assert [x.name for x in result.kernel.parameters] == ["X", "Y", "Z"]
+    x, y = np.random.default_rng(0).random((2, 64, 64), np.float32)
+    np.testing.assert_allclose(result.kernel(x, y), x @ y, rtol=1e-4)
+    built = ansor.build(renamed, database=path)
+    assert [x.name for x in built.parameters] == ["X", "Y", "Z"]
+    assert built.seconds == result.seconds
+
+
+def test_seconds_continue_where_they_were(tmp_path):
+    path = tmp_path / "tuning.db"
+    first = ansor.tune(matmul(), seconds=4.9, database=path, runner=Pretender())
+    assert first.trials == 10  # half a second each
+    runner = Pretender()
+    ansor.tune(matmul(), seconds=9.9, database=path, runner=runner)
+    assert len(runner.asked) == 10
+
+
+def test_an_interrupted_search_keeps_its_best(tmp_path):
+    path = tmp_path / "tuning.db"
+    runner = Pretender(stops_after=7)
+    result = ansor.tune(matmul(), trials=30, database=path, runner=runner)
+    assert not result.is_complete
+    assert result.trials == 7
+    with ansor.Database(path) as database:
+        assert len(database) == 7
+
+
+def test_stop_ends_the_search_and_progress_sees_every_trial():
+    seen = []
+    result = ansor.tune(
+        matmul(),
+        trials=30,
+        runner=Pretender(fails=(1, 2)),
+        progress=seen.append,
+        stop=lambda now: now.trials >= 5,
+    )
+    assert result.trials == 5 == len(seen)
+    assert seen[-1].failures == 2
+    assert result.failures == {"check": 2}
+
+
+def test_no_valid_candidate_is_an_error_that_says_why():
+    runner = Pretender(fails=range(100))
+    with pytest.raises(ansor.MeasureError) as caught:
+        ansor.tune(matmul(), trials=6, runner=runner)
+    assert "none of 6 candidates gave a time: 6 at check (wrong)" in str(caught.value)
+    assert "--reproduce" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no budget"),
+        ({"trials": 0}, "is below 1"),
+        ({"trials": 1.5}, "is not an integer"),
+        ({"seconds": -1}, "is not a time above 0"),
+        ({"trials": 1, "policy": "magic"}, "policies are 'random'"),
+    ],
+)
+def test_bad_budgets_and_policies_are_refused(options, message):
+    with pytest.raises(ansor.MeasureError, match=message):
+        ansor.tune(matmul(), **options)
+
+
+def test_what_is_no_task_is_refused():
+    with pytest.raises(ansor.ScheduleError, match="not a task"):
+        ansor.tune("matmul", trials=1)
+
+
+@pytest.mark.llvm
+def test_a_real_search_gives_a_verified_kernel(tmp_path):
+    result = ansor.tune(matmul(), trials=4, database=tmp_path / "tuning.db")
+    assert result.trials == 4
+    x, y = np.random.default_rng(0).random((2, 64, 64), np.float32)
+    np.testing.assert_allclose(result.kernel(x, y), x @ y, rtol=1e-4)
+    assert all(r.verified for r in result.records if r.seconds is not None)

@@ -16,7 +16,7 @@ SOURCES := src tests $(wildcard bench) $(wildcard examples)
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(READY)  ## build, verify and time a real kernel
+demo: $(READY)  ## tune a matrix product, verify it, time it beside NumPy and torch
 	$(BIN)/python examples/demo.py
 
 test: $(READY) torch lint  ## all checks of a change: lint, types, tests
@@ -33,6 +33,8 @@ slow: $(READY) torch  ## the long property tests, many hours on two cores
 bench: $(READY) torch  ## speed beside torch; writes bench/results/
 	$(BIN)/python bench/kernels.py
 	$(BIN)/python bench/space.py
+	$(BIN)/python bench/timing.py
+	$(BIN)/python bench/containment.py
 
 format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix $(SOURCES)

@@ -29,13 +29,15 @@ from ansor.measure.builder import Candidate
 from ansor.measure.limits import Limits
 from ansor.measure.local import LocalRunner
 from ansor.measure.runner import Measured
+from ansor.measure.source import source
 from ansor.records.outcome import Failed, Timed
+from ansor.search.untuned import untuned
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from measure.faults import FAULTS, task  # noqa: E402
-from measure.hostile import hostile_modules  # noqa: E402
+from measure.hostile import hostile_modules, scrambled  # noqa: E402
 
 RESULTS = HERE / "results"
 LIMITS = Limits(run_seconds=1.0, build_seconds=5.0, build_bytes=2 << 30)
@@ -119,18 +121,22 @@ def builders(count: int) -> dict[str, object]:
     """Hostile modules, with a good candidate after each."""
     made = task()
     texts = list(hostile_modules().items())
+    plain = source(untuned(made)).text
+    more = scrambled(plain, count - len(texts), seed=0)
+    texts += [("scrambled", text) for text in more]
     sketch = ansor.sketches(made)[0]
     fine = sketch.program(tuple(map(int, sketch.sample(1, 0)[0])))
     reported: Counter[str] = Counter()
     survived = 0
     with LocalRunner(limits=LIMITS) as runner:
-        for turn in range(count):
-            name, text = texts[turn % len(texts)]
+        for turn in range(len(texts)):
+            name, text = texts[turn]
             bad = Build("B", text, made.target, made.dag.arguments)
             found = {m.index: m.outcome for m in runner.measure(made, [bad, fine])}
             survived += isinstance(found[1], Timed)
-            if isinstance(found[0], Failed):
-                reported[f"{name}: {found[0].stage}, {found[0].cause}"] += 1
+            how = found[0]
+            kind = f"{how.stage}, {how.cause}" if isinstance(how, Failed) else "timed"
+            reported[f"{name}: {kind}"] += 1
     return {
         "modules": count,
         "reported": sum(reported.values()),

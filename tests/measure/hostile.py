@@ -2,6 +2,8 @@
 
 import platform
 
+import numpy as np
+
 FOREIGN = {
     "aarch64": "declare <16 x float> @llvm.x86.avx512.rcp14.ps.512"
     "(<16 x float>, <16 x float>, i16)",
@@ -31,6 +33,27 @@ def hostile_modules() -> dict[str, str]:
         "endless constants": _many_globals(),
         "huge unrolled body": _long_body(120_000),
     }
+
+
+def scrambled(text: str, count: int, seed: int) -> list[str]:
+    """Versions of a module with lines lost, doubled, swapped, or numbers changed."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        lines = text.splitlines()
+        for _ in range(int(rng.integers(1, 6))):
+            at, other = rng.integers(len(lines), size=2)
+            match int(rng.integers(4)):
+                case 0:
+                    del lines[at]
+                case 1:
+                    lines.insert(int(other), lines[at])
+                case 2:
+                    lines[at], lines[other] = lines[other], lines[at]
+                case _:
+                    lines[at] = lines[at].replace(str(rng.integers(10)), "2147483647")
+        found.append("\n".join(lines))
+    return found
 
 
 def _unselectable() -> str:

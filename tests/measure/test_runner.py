@@ -4,12 +4,12 @@ import os
 import signal
 
 import pytest
-from measure.faults import FAULTS, WRONG, task
 
 import ansor
 from ansor.measure.local import LocalRunner
 from ansor.measure.runner import Incumbent
 from ansor.records.outcome import Failed, Timed
+from measure.faults import FAULTS, WRONG, task
 
 pytestmark = [pytest.mark.llvm]
 

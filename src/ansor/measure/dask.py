@@ -39,7 +39,8 @@ class DaskRunner:
     """Measures on the workers of a cluster that offer the resource `resource`.
 
     `cluster` is an address or a `distributed.Client`. A candidate whose worker is lost
-    is given to another one; with cause "lost" if that happens again.
+    is given to another one by the scheduler, as often as its setting
+    `allowed-failures` says; then its outcome has cause "lost".
     """
 
     def __init__(
@@ -60,7 +61,11 @@ class DaskRunner:
         self._distributed = _distributed()
         self._is_mine = isinstance(cluster, str)
         self._client = self._connect(cluster, security) if self._is_mine else cluster
-        self._devices()
+        try:
+            self._devices()
+        except MeasureError:
+            self.close()
+            raise
 
     def measure(
         self,
@@ -94,6 +99,8 @@ class DaskRunner:
         except Exception as error:  # whatever the cluster raises for a lost worker
             failed = _lost(error)
             return Ranked((failed,) * len(candidates), None)
+        if "error" in answer:
+            raise MeasureError(*answer["error"])
         outcomes = tuple(map(outcome_from_data, answer["outcomes"]))
         return Ranked(outcomes, answer["winner"])
 
@@ -228,9 +235,12 @@ def _incumbent(text: str) -> Incumbent | None:
 def rank_here(settings: str, job: str) -> str:
     """Rank candidates in this process's own pool."""
     requests = json.loads(job)["requests"]
-    both = [candidate_of(request) for request in requests]
     with _ALONE:
-        ranked = _pool(settings).rank(both[0][0], [x for _, x in both])
+        try:
+            both = [candidate_of(request) for request in requests]
+            ranked = _pool(settings).rank(both[0][0], [x for _, x in both])
+        except AnsorError as error:
+            return json.dumps({"error": list(error.args)})
     outcomes = [outcome_to_data(x) for x in ranked.outcomes]
     return json.dumps({"outcomes": outcomes, "winner": ranked.winner})
 

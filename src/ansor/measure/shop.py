@@ -32,7 +32,7 @@ class Shop:
     def place(self, task: Task) -> Place:
         """The task's inputs and reference, computed at the first call."""
         found = self._places.get(task.key)
-        if found is not None and found.task == task:
+        if found is not None and (found.task is task or found.task == task):
             return found
         if found is not None or len(self._places) >= REMEMBERED:
             key = task.key if found is not None else next(iter(self._places))

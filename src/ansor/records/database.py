@@ -14,7 +14,7 @@ from ansor.records import integrity, jsonl
 from ansor.records.connection import translated
 from ansor.records.integrity import Damage, Report
 from ansor.records.jsonl import Loaded
-from ansor.records.record import ROLES, Record, fastest
+from ansor.records.record import ROLES, Record
 from ansor.records.rows import (
     Content,
     Contents,
@@ -226,9 +226,9 @@ class Database:
         version of LLVM compiled counts, as it should where the time is to be relied on.
         Replay its program on `task_of(record)`.
         """
-        winner = fastest(self.ranking(task, llvm))
-        if winner is not None:
-            return winner
+        for record in self.ranking(task, llvm):
+            if record.seconds is not None:
+                return record
         found = [
             record
             for where, arguments in self._places(task, "trial", llvm)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf
 
 from ansor.errors import RecordError
 from ansor.reading import Data
@@ -16,7 +14,6 @@ ROLES = (
     "final",  # one of the best few, timed again in turn with the others
 )
 PROGRAM_FIELDS = ("version", "workload", "trace", "steps", "point")
-TIE = 0.01  # programs whose times differ by less than this share are equally fast
 MAX_VERSIONS = 32
 MAX_FINGERPRINT = 10_000
 
@@ -96,14 +93,3 @@ def _check_program(what: str, program: Data, workload: str) -> None:
         )
     if not isinstance(program["point"], dict):
         raise RecordError(what, "the point of its program is not a dictionary")
-
-
-def fastest(records: Iterable[Record]) -> Record | None:
-    """The record with the least time; of those within `TIE` of it the one that was
-    stored first, so that noise does not decide. None if no record has a time."""
-    timed = [(r.seconds, r) for r in records if r.seconds is not None]
-    if not timed:
-        return None
-    limit = (1 + TIE) * min(seconds for seconds, _ in timed)
-    near = [r for seconds, r in timed if seconds <= limit]
-    return min(near, key=lambda r: inf if r.id is None else r.id)

@@ -12,7 +12,7 @@ from ansor.measure.runner import Incumbent, Measured, Runner
 from ansor.reading import Data
 from ansor.records.database import Database
 from ansor.records.outcome import Failed, Timed
-from ansor.records.record import Record, fastest
+from ansor.records.record import Record
 from ansor.schedule.data import to_data
 from ansor.schedule.program import Program
 from ansor.search.policy import Policy
@@ -122,6 +122,8 @@ class Search:
     def _store(self, program: Data, measured: Measured) -> Record:
         """Write a trial; when this returns it cannot be lost."""
         record = self._record(program, "trial", measured, time.time())
+        if isinstance(record.outcome, Failed) and record.outcome.cause == "lost":
+            return record  # says nothing about the program: the next run tries again
         return replace(record, id=self.database.add(self.known, record))
 
     def _record(
@@ -211,9 +213,9 @@ class Search:
         ranking = self.database.ranking(self.known, versions()["llvm"])
         known = [record.program for record in ranking]
         if any(self.records[at].program not in known for at in finalists):
-            self._rank(finalists, fastest(ranking))
+            self._rank(finalists, _winner(ranking))
             ranking = self.database.ranking(self.known, versions()["llvm"])
-        winner = fastest(ranking)
+        winner = _winner(ranking)
         if winner is None or winner.seconds is None:
             return self._unranked(ranking)
         task = self.database.task_of(winner, self.known.target)
@@ -238,8 +240,7 @@ class Search:
         raise self._nothing()
 
     def _rank(self, finalists: Sequence[int], champion: Record | None) -> None:
-        """Time them side by side. The winner is stored first: of records that are
-        equally fast the first one counts."""
+        """Time them side by side, and store the winner first."""
         data = [self.records[at].program for at in finalists]
         programs = [self.programs[at] for at in finalists]
         if champion is not None and champion.program not in data:
@@ -279,3 +280,7 @@ class Search:
     @property
     def _name(self) -> str:
         return repr(self.task.dag.outputs[0].name)
+
+
+def _winner(ranking: Sequence[Record]) -> Record | None:
+    return next((record for record in ranking if record.seconds is not None), None)

@@ -226,7 +226,7 @@ def test_ctrl_c_ends_a_real_search_with_the_best_so_far(db):
     with command(*words, start_new_session=True) as process:
         assert process.stderr.readline().startswith("trial 1: best ")
         os.killpg(process.pid, signal.SIGINT)
-        text, errors = process.communicate(timeout=30)
+        text, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     found = json.loads(text)
     assert not found["complete"]
@@ -246,7 +246,7 @@ def test_a_terminal_gets_a_live_line(db):
     )
     os.close(child)
     shown = drawn(parent)
-    text, _ = process.communicate(timeout=30)
+    text, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "2/2 best " in shown
     assert "\x1b[" in shown

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -242,7 +243,9 @@ def test_objects_are_the_same_each_time():
 def test_compile_time_of_a_large_kernel():
     text = gemm(6, 4, 4, 16)
     assert text.count("\n") > 1500
-    fastest = min(
-        sum(engine.compile_module(text, HOST).seconds.values()) for _ in range(3)
-    )
-    assert fastest < 0.2  # loose: machines differ
+    spent = []
+    for _ in range(3):
+        start = time.process_time()  # of the processor: others may compute as well
+        engine.compile_module(text, HOST)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.4  # loose: machines differ

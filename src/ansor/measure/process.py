@@ -115,6 +115,7 @@ class Zygote:
         self._control = mine
         self._control.settimeout(START_SECONDS)
         self._is_ready = False
+        self._asked = 0
 
     def spawn(
         self,
@@ -178,10 +179,13 @@ class Zygote:
             if not self._is_ready:
                 self._answer()
                 self._is_ready = True
-            text = json.dumps(request).encode()
+            self._asked += 1
+            text = json.dumps({**request, "number": self._asked}).encode()
             assert len(text) <= MESSAGE_BYTES, request
             socket.send_fds(self._control, [text], descriptors)
-            return self._answer()
+            while (reply := self._answer()).get("number") != self._asked:
+                pass  # to a question that was interrupted
+            return reply
         except OSError as error:
             raise ZygoteLost(f"the process that starts workers: {error}") from error
 

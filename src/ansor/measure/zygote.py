@@ -61,7 +61,7 @@ def _serve(control: socket.socket, children: set[int]) -> bool:
         reply = {"pid": pid}
     for descriptor in descriptors:
         os.close(descriptor)
-    control.send(json.dumps(reply).encode())
+    control.send(json.dumps({**reply, "number": request["number"]}).encode())
     return True
 
 

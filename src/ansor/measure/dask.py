@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
-from types import TracebackType
 from typing import Any
 
 from ansor.errors import AnsorError, MeasureError
@@ -26,7 +25,7 @@ from ansor.measure.builder import Asker, Candidate, candidate_of
 from ansor.measure.identity import host, versions
 from ansor.measure.limits import Limits
 from ansor.measure.local import LocalRunner
-from ansor.measure.runner import Incumbent, Measured, Ranked
+from ansor.measure.runner import Closing, Incumbent, Measured, Ranked
 from ansor.measure.sampling import Sampling
 from ansor.records.outcome import Failed, Outcome, outcome_from_data, outcome_to_data
 from ansor.te.task import Task
@@ -35,7 +34,7 @@ CONNECT_SECONDS = 10
 PATIENCE = 30.0  # seconds without a device, after which we do not wait any more
 
 
-class DaskRunner:
+class DaskRunner(Closing):
     """Measures on the workers of a cluster that offer the resource `resource`.
 
     `cluster` is an address or a `distributed.Client`. A candidate whose worker is lost
@@ -109,17 +108,6 @@ class DaskRunner:
         if self._is_mine and self._client is not None:
             self._client.close()
         self._client = None
-
-    def __enter__(self) -> DaskRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _connect(self, address: str, security: Any) -> Any:
         try:

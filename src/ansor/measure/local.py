@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 from ansor.errors import MeasureError
 from ansor.measure.batch import Batch
 from ansor.measure.builder import Candidate
 from ansor.measure.limits import Limits
-from ansor.measure.runner import Incumbent, Measured, Ranked
+from ansor.measure.runner import Closing, Incumbent, Measured, Ranked
 from ansor.measure.sampling import Sampling
 from ansor.measure.shop import Shop
 from ansor.te.task import Task
 
 
-class LocalRunner:
+class LocalRunner(Closing):
     """Measures on this machine, in processes that may crash.
 
     A kernel that uses all cores is timed while nothing is built; else builders use the
@@ -62,17 +61,6 @@ class LocalRunner:
         """End all processes; safe to call twice."""
         self._is_closed = True
         self._shop.close()
-
-    def __enter__(self) -> LocalRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_is_closed", True):

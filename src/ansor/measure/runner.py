@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from ansor.measure.builder import Candidate
 from ansor.records.outcome import Outcome
@@ -41,6 +41,20 @@ class Ranked:
 
     outcomes: tuple[Outcome, ...]
     winner: int | None
+
+
+class Closing:
+    """To be used in a `with` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let everything go; safe to call twice."""
+        raise NotImplementedError
 
 
 class Runner(Protocol):

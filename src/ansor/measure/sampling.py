@@ -41,6 +41,8 @@ class Sampling:
     warm_up: float = 0.005  # at most, before the samples, for each kernel
     agree: float = 0.05  # warm when a batch of calls took as long as the one before
     hopeless: float = 1.3  # three samples this many times slower than the best: stop
+    long: float = 0.02  # of calls longer than this one is enough to give up, if it is
+    near: float = 1.15  # this many times slower than the best
     stolen: float = 0.02  # a sample that lost a greater share to others is repeated
     retries: int = 2  # so often; then the least disturbed one counts
     outlier: float = 1.25  # nor counts one this many times slower than its fastest
@@ -112,10 +114,10 @@ def sample(
     start = clock()
     tried = Timer(run, settings, watch)
     tried.warm()
-    if best is not None and tried.once > 3 * settings.hopeless * best:
-        alone = [Pair(tried.take(), None)]  # not even near: spare the anchor's time
-        if _cannot_win(alone, best, settings):
-            return _samples(alone, settings, stopped=True)
+    if best is not None and tried.once > _far(tried.once, settings) * best:
+        alone = tried.take()  # not even near: spare the anchor's time
+        if not alone.disturbed and alone.seconds > _far(alone.seconds, settings) * best:
+            return _samples([Pair(alone, None)], settings, stopped=True)
     beside = None if anchor is None else Timer(anchor, settings, watch)
     if beside is not None:
         beside.warm()
@@ -126,6 +128,12 @@ def sample(
         if len(pairs) >= 2 and _cannot_win(pairs, best, settings):
             return _samples(pairs, settings, stopped=True)
     return _samples(pairs, settings, stopped=False)
+
+
+def _far(seconds: float, settings: Sampling) -> float:
+    """How many times slower than the best a call must be that is not timed again. A
+    long one averages noise by itself, and its repetitions are dear."""
+    return settings.near if seconds > settings.long else 3 * settings.hopeless
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,10 @@ def failure(result):
 
 
 def command(*words, **options):
+    """The shell's `ansor tune`; it hears Ctrl-C even if these tests do not."""
     return subprocess.Popen(
         [sys.executable, "-m", "ansor", "tune", *words],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

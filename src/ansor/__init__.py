@@ -32,7 +32,7 @@ _LAZY = {
     ),
     **dict.fromkeys(
         ("AnsorError", "IRError", "ExpressionError", "ScheduleError", "TargetError",
-         "CodegenError", "MeasureError", "ArgumentError", "RecordError"),
+         "CodegenError", "MeasureError", "ArgumentError", "RecordError", "CostError"),
         "ansor.errors",
     ),
     **dict.fromkeys(("Timed", "Failed"), "ansor.records.outcome"),

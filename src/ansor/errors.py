@@ -47,3 +47,7 @@ class ArgumentError(AnsorError):
 
 class RecordError(AnsorError):
     """A record or its database cannot be read, written or trusted."""
+
+
+class CostError(AnsorError):
+    """A cost model cannot be made, read, or applied to these features."""

@@ -73,9 +73,10 @@ HELP = """Search for a fast program of a computation.
 )
 @click.option(
     "--policy",
-    default="random",
+    default="evolution",
     metavar="NAME",
-    help="How candidates are chosen: random. [default: random]",
+    help="How candidates are chosen: evolution, or random, mutation, sampling to "
+    "compare with. [default: evolution]",
 )
 @click.option(
     "--cluster", metavar="ADDRESS", help="Measure on the workers of a Dask cluster."

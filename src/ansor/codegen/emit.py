@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ansor.codegen.loops import Bound, bounds
 from ansor.codegen.maths import declarations, definition
 from ansor.codegen.module import Module, element_bytes
 from ansor.codegen.slots import fixed_buffers, used_buffers
@@ -19,7 +20,7 @@ from ansor.errors import CodegenError
 from ansor.ir.affine import Linear, weighted
 from ansor.ir.expr import Buffer, Expr, Ramp, Var
 from ansor.ir.stmt import Allocate, For, Function, If, Prefetch, Seq, Stmt, Store
-from ansor.ir.visit import expressions, loads, statements, variables
+from ansor.ir.visit import children, expressions, loads, statements, variables
 from ansor.target.target import Target
 
 MAX_STACK = 8192  # bytes of one buffer on the stack; larger ones come from the heap
@@ -58,6 +59,15 @@ def _finish(module: Module, target: Target) -> str:
     ])  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An address but for its constant part."""
+
+    pointer: str
+    loaded: list[tuple[Expr, int]]  # still to be added
+    form: Linear  # kept alive, as its terms are known by their ids
+
+
 @dataclass
 class Frame:
     """The body of a function or loop; `head` runs first, each time.
@@ -74,6 +84,7 @@ class Frame:
     steps: list[object] = field(default_factory=list)
     pointers: dict[tuple[object, ...], str] = field(default_factory=dict)
     indices: dict[Expr, str] = field(default_factory=dict)
+    sums: dict[tuple[object, ...], Sum] = field(default_factory=dict)
 
 
 class _Emitter(Values):
@@ -160,23 +171,34 @@ class _Emitter(Values):
                 self.prefetch(stmt)
 
     def loop(self, loop: For, begin: str = "0", end: str | None = None) -> None:
-        """A counted loop; the test is at its end."""
+        """A counted loop; the test is at its end. Conditions that hold up to some
+        iteration are its bound."""
         end = str(loop.extent) if end is None else end
         label, done = self.label("loop"), self.label("done")
         variable, following = self.fresh("i"), self.fresh("n")
+        body, may_be_empty = loop.body, False
+        if begin == "0":
+            body, limits = bounds(loop)
+            for limit in limits:
+                end = self.least(end, limit)
+                may_be_empty |= limit.form.interval(self.ranges)[1] >= limit.total
         before, latch = self.block, self.label("latch")
-        self.start_block(label)
+        if may_be_empty:
+            some = self.fresh("b")
+            self.line(f"{some} = icmp sgt i64 {end}, 0")
+            self.line(f"br i1 {some}, label %{label}, label %{done}")
+            self.begin_block(label)
+        else:
+            self.start_block(label)
         self.lines.append(
             f"  {variable} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
         )
         self.variables[loop.var.name] = variable
         self.ranges[loop.var.name] = (0, loop.extent - 1)
-        steps = begin == "0" and not any(
-            isinstance(s, For) for s in statements(loop.body)
-        )
+        steps = begin == "0" and not any(isinstance(s, For) for s in statements(body))
         frame = self.open_frame({loop.var.name}, before if steps else "", latch)
         self.loaded = {}
-        self.stmt(loop.body)
+        self.stmt(body)
         self.frames.pop()
         self.start_block(latch)
         self.lines.append(frame.steps)
@@ -188,6 +210,21 @@ class _Emitter(Values):
         )
         self.begin_block(done)
         self.loaded = {}
+
+    def least(self, end: str, limit: Bound) -> str:
+        """The iterations of a loop up to which one more condition holds."""
+        rest = self.expr(limit.form.expr()).name
+        name = self.fresh("b")
+        self.line(f"{name} = sub nsw i64 {limit.total + limit.step - 1}, {rest}")
+        if limit.step > 1:
+            quotient = self.fresh("b")
+            self.line(f"{quotient} = sdiv i64 {name}, {limit.step}")
+            name = quotient
+        declaration = "i64 @llvm.smin.i64(i64, i64)"
+        self.module.declare(declaration)
+        smaller = self.fresh("b")
+        self.line(f"{smaller} = call i64 @llvm.smin.i64(i64 {end}, i64 {name})")
+        return smaller
 
     def branch(self, stmt: If) -> None:
         then, otherwise, done = (self.label(n) for n in ("then", "else", "end"))
@@ -332,6 +369,18 @@ class _Emitter(Values):
         Parts of the sum may lie outside the buffer, and so may what is prefetched:
         these are not `inbounds`.
         """
+        base = self.bases[buffer.name]
+        inner = self.frames[-1]
+        place = (base, *((id(atom), c) for atom, c in form.terms.items()))
+        known = inner.sums.get(place)
+        if known is None:
+            known = inner.sums[place] = self.summed(buffer, form)
+        rest = self.offset(known.loaded, self.lines) if known.loaded else None
+        element = self.memory_type(buffer.dtype)
+        return self.step(known.pointer, element, rest, form.const)
+
+    def summed(self, buffer: Buffer, form: Linear) -> Sum:
+        """The address without what is constant, and what has to be loaded for it."""
         pointer = self.bases[buffer.name]
         key: tuple[object, ...] = (pointer,)
         groups: dict[int, list[tuple[Expr, int]]] = {}
@@ -348,8 +397,7 @@ class _Emitter(Values):
             if key not in frame.pointers:
                 frame.pointers[key] = self.moved(frame, pointer, element, terms)
             pointer = frame.pointers[key]
-        rest = self.offset(loaded, self.lines) if loaded else None
-        return self.step(pointer, element, rest, form.const)
+        return Sum(pointer, loaded, form)
 
     def moved(
         self, frame: Frame, pointer: str, element: str, terms: list[tuple[Expr, int]]
@@ -433,9 +481,16 @@ def _free_variables(loop: For) -> set[str]:
     """The variables of the loops around that the body uses."""
     used: set[str] = set()
     bound = {loop.var.name}
+    seen: set[int] = set()  # ids of what copies share; the loop keeps it alive
     for child in statements(loop.body):
         if isinstance(child, For):
             bound.add(child.var.name)
-        for expr in expressions(child):
-            used |= variables(expr)
+        stack = list(expressions(child))
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Var):
+                used.add(node.name)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.extend(children(node))
     return used - bound

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ansor.codegen.module import Place
-from ansor.ir.expr import Binary, Buffer, Const, Expr, Load, Ramp
-from ansor.ir.stmt import Allocate, For, Prefetch, Stmt, Store
-from ansor.ir.visit import children, expressions, statements
+from ansor.ir.expr import Binary, Buffer, Const, Expr, Load, Ramp, Var
+from ansor.ir.stmt import Allocate, For, If, Prefetch, Stmt, Store
+from ansor.ir.visit import children, statements
 
 
 def fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
@@ -18,6 +18,7 @@ def fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
     """
     places: dict[str, dict[Place, set[int]]] = {}
     bad: set[str] = set()
+    plain: set[int] = set()
     for child in statements(stmt):
         if isinstance(child, Allocate):
             places.setdefault(child.buffer.name, {})
@@ -25,7 +26,7 @@ def fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
             inside = {s.buffer.name for s in statements(child.body)
                       if isinstance(s, Allocate)}  # fmt: skip
             bad |= used_buffers(child.body) - inside
-        for access in _accesses(child):
+        for access in _accesses(child, plain):
             buffer = access.buffer
             if buffer.scope == "global" or buffer.name in bad:
                 continue
@@ -45,28 +46,49 @@ def fixed_buffers(stmt: Stmt) -> dict[str, dict[Place, set[int]]]:
 
 def used_buffers(stmt: Stmt) -> set[str]:
     """Names of the buffers that a statement reads, writes or prefetches."""
-    return {a.buffer.name for child in statements(stmt) for a in _accesses(child)}
+    plain: set[int] = set()
+    return {
+        a.buffer.name for child in statements(stmt) for a in _accesses(child, plain)
+    }
 
 
-def _accesses(stmt: Stmt) -> Iterator[Store | Prefetch | Load]:
+def _accesses(stmt: Stmt, plain: set[int]) -> Iterator[Store | Prefetch | Load]:
+    """The accesses of one statement. `plain` remembers, by their ids, the indices in
+    which nothing is loaded, which unrolled copies share; the statements outlive it."""
+    found: list[Load] = []
     if isinstance(stmt, Store | Prefetch):
         yield stmt
-    found: list[Load] = []
-    for expr in expressions(stmt):
-        _find_loads(expr, found)
+        _find_in_indices(stmt.indices, found, plain)
+    if isinstance(stmt, Store):
+        _find_loads(stmt.value, found, plain)
+    elif isinstance(stmt, If):
+        _find_loads(stmt.condition, found, plain)
     yield from found
 
 
-def _find_loads(expr: Expr, found: list[Load]) -> None:
+def _find_in_indices(
+    indices: tuple[Expr, ...], found: list[Load], plain: set[int]
+) -> None:
+    for index in indices:
+        if isinstance(index, Var | Const) or id(index) in plain:
+            continue
+        before = len(found)
+        _find_loads(index, found, plain)
+        if len(found) == before:
+            plain.add(id(index))
+
+
+def _find_loads(expr: Expr, found: list[Load], plain: set[int]) -> None:
     """Append every load of an expression. A hot path: most nodes are operators."""
     if isinstance(expr, Binary):
-        _find_loads(expr.a, found)
-        _find_loads(expr.b, found)
-        return
-    if isinstance(expr, Load):
+        _find_loads(expr.a, found, plain)
+        _find_loads(expr.b, found, plain)
+    elif isinstance(expr, Load):
         found.append(expr)
-    for child in children(expr):
-        _find_loads(child, found)
+        _find_in_indices(expr.indices, found, plain)
+    elif not isinstance(expr, Var | Const):
+        for child in children(expr):
+            _find_loads(child, found, plain)
 
 
 def _place(buffer: Buffer, indices: tuple[Expr, ...]) -> Place | None:

@@ -10,8 +10,8 @@ Float arithmetic is left as written, so a program's rounding never changes here.
 from ansor.ir.affine import Linear, Ranges, linear
 from ansor.ir.dtypes import INDEX
 from ansor.ir.expr import Binary, Call, Cast, Const, Expr, Select, Var
-from ansor.ir.stmt import Allocate, For, If, Seq, Stmt
-from ansor.ir.visit import is_empty, map_stmt, rebuild, seq
+from ansor.ir.stmt import For, If, Seq, Stmt
+from ansor.ir.visit import is_empty, is_same, map_stmt, rebuild, seq, with_body
 
 TRUE = Const(True, "bool")
 FALSE = Const(False, "bool")
@@ -56,8 +56,10 @@ class _Simplifier:
     def binary(self, e: Binary) -> Expr:
         if e.a.dtype == INDEX and e.a.lanes == 1:
             if e.op in COMPARISONS:
-                return self.compare(e.op, self.sum(e.a), self.sum(e.b))
-            return self.sum(e).expr()
+                new = self.compare(e.op, self.sum(e.a), self.sum(e.b))
+            else:
+                new = self.sum(e).expr()
+            return e if new == e else new  # the same object, if nothing changes
         a, b = self.visit(e.a), self.visit(e.b)
         if e.op in ("and", "or") and e.dtype == "bool":
             return _logic(e.op, a, b)
@@ -191,17 +193,28 @@ def _visit_stmt(stmt: Stmt, ranges: dict[str, tuple[int, int]]) -> Stmt:
         case For(var=var, extent=extent, body=body):
             inner = {**ranges, var.name: (0, extent - 1)}
             new = _visit_stmt(body, inner)
-            if is_empty(new):
-                return new
-            return For(var, extent, new, stmt.kind, stmt.reduce, stmt.thread)
+            if is_empty(new) or new is body:
+                return stmt if new is body else new
+            return with_body(stmt, new)
         case If(condition, then, otherwise):
-            return _visit_if(simplify(condition, ranges), then, otherwise, ranges)
+            new = _visit_if(simplify(condition, ranges), then, otherwise, ranges)
+            return stmt if _is_unchanged(stmt, new) else new
         case Seq(stmts):
-            return seq(*(_visit_stmt(child, ranges) for child in stmts))
-        case Allocate(buffer, body):
-            return Allocate(buffer, _visit_stmt(body, ranges))
+            parts = tuple(_visit_stmt(child, ranges) for child in stmts)
+            flat = len(parts) > 1 and not any(isinstance(s, Seq) for s in parts)
+            return stmt if flat and is_same(parts, stmts) else seq(*parts)
         case _:
-            return map_stmt(stmt, _Simplifier(ranges).visit)
+            simplifier = _Simplifier(ranges)
+            return map_stmt(stmt, simplifier.visit, lambda s: _visit_stmt(s, ranges))
+
+
+def _is_unchanged(old: If, new: Stmt) -> bool:
+    return (
+        isinstance(new, If)
+        and new.condition is old.condition
+        and new.then is old.then
+        and new.otherwise is old.otherwise
+    )
 
 
 def _visit_if(

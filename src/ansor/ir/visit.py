@@ -1,6 +1,7 @@
 """Walking and rebuilding expressions and statements."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any, assert_never
 
 from ansor.ir.expr import (
@@ -40,18 +41,52 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Lanes: lambda e: (e.value,),
 }
 
+
+def _binary(e: Binary, f: Rewrite) -> Expr:
+    a, b = f(e.a), f(e.b)
+    return e if a is e.a and b is e.b else Binary(e.op, a, b)
+
+
+def _call(e: Call, f: Rewrite) -> Expr:
+    args = tuple(map(f, e.args))
+    return e if is_same(args, e.args) else Call(e.function, args)
+
+
+def _select(e: Select, f: Rewrite) -> Expr:
+    condition, a, b = f(e.condition), f(e.a), f(e.b)
+    same = condition is e.condition and a is e.a and b is e.b
+    return e if same else Select(condition, a, b)
+
+
+def _cast(e: Cast, f: Rewrite) -> Expr:
+    value = f(e.value)
+    return e if value is e.value else Cast(value, e.dtype)
+
+
+def _load(e: Load, f: Rewrite) -> Expr:
+    indices = tuple(map(f, e.indices))
+    return e if is_same(indices, e.indices) else Load(e.buffer, indices, e.active)
+
+
+# An expression of which no operand changes stays the same object: passes know by its
+# id what they found out about it.
 _REBUILD: dict[type, Callable[[Any, Rewrite], Expr]] = {
     Var: lambda e, f: e,
     Const: lambda e, f: e,
-    Binary: lambda e, f: Binary(e.op, f(e.a), f(e.b)),
-    Call: lambda e, f: Call(e.function, tuple(map(f, e.args))),
-    Select: lambda e, f: Select(f(e.condition), f(e.a), f(e.b)),
-    Cast: lambda e, f: Cast(f(e.value), e.dtype),
-    Load: lambda e, f: Load(e.buffer, tuple(map(f, e.indices)), e.active),
+    Binary: _binary,
+    Call: _call,
+    Select: _select,
+    Cast: _cast,
+    Load: _load,
     Ramp: lambda e, f: Ramp(f(e.base), e.stride, e.lanes),
     Broadcast: lambda e, f: Broadcast(f(e.value), e.lanes),
     Lanes: lambda e, f: Lanes(e.op, f(e.value), e.active),
 }
+
+
+def is_same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
+    """True if two tuples of one length hold the same objects."""
+    return all(map(is_, new, old))
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -125,22 +160,34 @@ def map_stmt(
     """Rebuild a statement: expressions by `on_expr`, child statements by `on_stmt`."""
     child = on_stmt or (lambda s: map_stmt(s, on_expr))
     match stmt:
-        case For():
-            return For(stmt.var, stmt.extent, child(stmt.body), stmt.kind,
-                       stmt.reduce, stmt.thread)  # fmt: skip
+        case For(body=old):
+            body = child(old)
+            return stmt if body is old else with_body(stmt, body)
         case Store(buffer, indices, value, active):
-            return Store(buffer, tuple(map(on_expr, indices)), on_expr(value), active)
+            places, new = tuple(map(on_expr, indices)), on_expr(value)
+            same = new is value and is_same(places, indices)
+            return stmt if same else Store(buffer, places, new, active)
         case If(condition, then, otherwise):
             rest = None if otherwise is None else child(otherwise)
-            return If(on_expr(condition), child(then), rest)
+            test, body = on_expr(condition), child(then)
+            same = test is condition and body is then and rest is otherwise
+            return stmt if same else If(test, body, rest)
         case Seq(stmts):
-            return Seq(tuple(map(child, stmts)))
-        case Allocate(buffer, body):
-            return Allocate(buffer, child(body))
+            parts = tuple(map(child, stmts))
+            return stmt if is_same(parts, stmts) else Seq(parts)
+        case Allocate(buffer, old):
+            body = child(old)
+            return stmt if body is old else Allocate(buffer, body)
         case Prefetch(buffer, indices, write):
-            return Prefetch(buffer, tuple(map(on_expr, indices)), write)
+            places = tuple(map(on_expr, indices))
+            return stmt if is_same(places, indices) else Prefetch(buffer, places, write)
         case _:
             assert_never(stmt)
+
+
+def with_body(loop: For, body: Stmt) -> For:
+    """The same loop around another body."""
+    return For(loop.var, loop.extent, body, loop.kind, loop.reduce, loop.thread)
 
 
 def substitute_stmt(stmt: Stmt, values: Mapping[str, Expr]) -> Stmt:

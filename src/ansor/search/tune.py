@@ -8,20 +8,19 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ansor.cost.model import CostModel
 from ansor.errors import MeasureError, ScheduleError
 from ansor.measure.local import LocalRunner
 from ansor.measure.runner import Runner
 from ansor.records.database import Database
 from ansor.search.loop import Budget, Search
-from ansor.search.policy import RandomPolicy
+from ansor.search.policies import check_policy, make_policy
 from ansor.search.progress import Listener, Stop, listener
 from ansor.search.result import Result
 from ansor.space.constraints import Constraint
 from ansor.space.derive import sketches
 from ansor.space.rules import Rule
 from ansor.te.task import Task
-
-POLICIES = {"random": RandomPolicy}
 
 
 def tune(
@@ -32,7 +31,8 @@ def tune(
     seed: int = 0,
     database: Database | str | PathLike[str] | None = None,
     runner: Runner | None = None,
-    policy: str = "random",
+    model: CostModel | None = None,
+    policy: str = "evolution",
     rules: Sequence[Rule] = (),
     constraints: Sequence[Constraint] = (),
     progress: Listener | bool | None = None,
@@ -65,7 +65,7 @@ def tune(
         search = Search(
             task,
             known,
-            POLICIES[policy](found, seed),
+            make_policy(policy, known, found, seed, model),
             database,
             runner,
             Budget(trials, seconds),
@@ -99,8 +99,4 @@ def _check(task: Task, trials: int | None, seconds: float | None, policy: str) -
         raise MeasureError(f"{what}(trials={trials})", "is below 1")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise MeasureError(f"{what}(seconds={seconds})", "is not a time above 0")
-    if policy not in POLICIES:
-        known = ", ".join(map(repr, POLICIES))
-        raise MeasureError(
-            f"{what}(policy={policy!r})", "unknown", f"policies are {known}"
-        )
+    check_policy(policy)

@@ -22,7 +22,7 @@ from ansor.space.blocks import (
     threads,
     virtual_threads,
 )
-from ansor.space.code import code
+from ansor.space.code import code, longest
 from ansor.space.registers import registers, steps
 from ansor.space.table import Matrix
 from ansor.space.view import Mask, View
@@ -31,7 +31,8 @@ from ansor.target.gpus import Gpu
 
 CHUNK = 16384  # rows at a time: their columns stay in the cache
 MOST_STEPS = 16  # of a reduction that are written out
-MOST_CODE = 1536  # statements of one stage after unrolling
+MOST_CODE = 640  # statements after unrolling, of all stages but transforms
+MOST_STAGE_CODE = 1536  # of one stage
 MOST_GPU_CODE = 4096
 MOST_VIRTUAL = 8
 OTHER_REGISTERS = 64  # of a GPU's thread, that do not hold results
@@ -128,6 +129,7 @@ LIMITS: dict[str, tuple[tuple[Limit, ...], ...]] = {
         (
             Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
             Limit("statements", code, lambda t: MOST_CODE),
+            Limit("statements of a stage", longest, lambda t: MOST_STAGE_CODE),
             Limit("bytes of a block", block_bytes, _cache),
         ),
     ),
@@ -139,7 +141,7 @@ LIMITS: dict[str, tuple[tuple[Limit, ...], ...]] = {
         ),
         (
             Limit("tiles longer than what they tile", overlong_tiles, lambda t: 0),
-            Limit("statements", code, lambda t: MOST_GPU_CODE),
+            Limit("statements of a stage", longest, lambda t: MOST_GPU_CODE),
             Limit("registers of a thread", thread_words, _spare_registers),
             Limit(
                 "bytes of shared memory", shared_bytes, lambda t: _gpu(t).shared_bytes

@@ -36,18 +36,22 @@ from ansor.ir.visit import (
     substitute_stmt,
     walk,
 )
+from ansor.schedule.lower.settle import conjuncts, copied_names, settle, stays
 
 MAX_PIECES = 6  # a loop that would fall into more keeps its conditions
 
 
 def partition(stmt: Stmt, ranges: Ranges | None = None) -> Stmt:
     """Cut the loops of a program at the points where its conditions change."""
-    return _Partition().visit(stmt, dict(ranges or {}))
+    stmt = settle(stmt)
+    return _Partition(copied_names(stmt)).visit(stmt, dict(ranges or {}))
 
 
 class _Partition:
-    def __init__(self) -> None:
+    def __init__(self, copied: frozenset[str]) -> None:
+        self.copied = copied  # loops that are written out
         self.known: dict[int, _Facts] = {}
+        self.staying: dict[int, bool] = {}  # by id of a condition, which `known` keeps
 
     def visit(self, stmt: Stmt, ranges: dict[str, tuple[int, int]]) -> Stmt:
         match stmt:
@@ -139,15 +143,18 @@ class _Partition:
         return loop.kind == "serial" and self.is_shared(loop, loop.body, ranges)
 
     def is_shared(self, loop: For, stmt: Stmt, ranges: Ranges) -> bool:
-        """True if only some of the nests in a statement care where the loop is."""
-        while isinstance(stmt, Allocate | For):
+        """True if of several nests in a statement some care where the loop is.
+
+        What fills, updates and stores one tile of registers is one nest.
+        """
+        while isinstance(stmt, Allocate | For) and not _is_tile(stmt):
             if isinstance(stmt, For):
                 ranges = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
             stmt = stmt.body
         if not isinstance(stmt, Seq):
             return False
         care = [bool(self.cuts(loop, s, ranges)) for s in stmt.stmts if _is_nest(s)]
-        return any(care) and not all(care)
+        return any(care) and len(care) > 1
 
     def piece(self, loop: For, start: int, end: int, ranges: Ranges) -> Stmt:
         """The iterations from `start` to `end` as a loop of their own."""
@@ -170,14 +177,12 @@ class _Partition:
         cuts = self.cuts(loop, stmt, ranges)
         if not cuts:
             return stmt
-        if isinstance(stmt, Allocate):
+        if isinstance(stmt, Allocate) and not _is_tile(stmt):
             return Allocate(stmt.buffer, self.specialised(loop, stmt.body, ranges))
         if isinstance(stmt, For) and self.is_shared(loop, stmt, ranges):
             inner = {**ranges, stmt.var.name: (0, stmt.extent - 1)}
             return replace(stmt, body=self.specialised(loop, stmt.body, inner))
-        if isinstance(stmt, Seq) and not all(
-            self.cuts(loop, s, ranges) for s in stmt.stmts
-        ):
+        if isinstance(stmt, Seq) and self.is_shared(loop, stmt, ranges):
             return seq(*(self.specialised(loop, s, ranges) for s in stmt.stmts))
         result: Stmt | None = None
         for start, end in reversed(_pieces(loop, cuts)):
@@ -192,11 +197,19 @@ class _Partition:
         assert result is not None
         return result
 
+    def stays(self, condition: Binary) -> bool:
+        found = self.staying.get(id(condition))
+        if found is None:
+            found = self.staying[id(condition)] = stays(condition, self.copied)
+        return found
+
     def cuts(self, loop: For, stmt: Stmt, ranges: Ranges) -> list[int]:
         """The iterations at which some condition in `stmt` changes its state."""
         facts = _facts(stmt, self.known)
         cuts: set[int] = set()
-        for condition in facts.conditions:
+        for condition, may_stay in facts.conditions.items():
+            if may_stay and self.stays(condition):
+                continue
             if not loop.reduce and self.is_left(condition, facts):
                 continue
             cuts |= _condition_cuts(condition, loop, facts.ranges, ranges)
@@ -211,6 +224,10 @@ def _is_parallel(stmt: Stmt) -> TypeGuard[For]:
     return isinstance(stmt, For) and stmt.kind == "parallel"
 
 
+def _is_tile(stmt: Stmt) -> bool:
+    return isinstance(stmt, Allocate) and stmt.buffer.scope == "register"
+
+
 def _is_nest(stmt: Stmt) -> bool:
     return any(isinstance(child, For) for child in statements(stmt))
 
@@ -220,7 +237,7 @@ class _Facts:
     """What `cuts` asks of a statement, gathered once from its children."""
 
     stmt: Stmt  # kept alive, so that its id stays its own
-    conditions: dict[Binary, None]
+    conditions: dict[Binary, bool]  # True: a test that may stay
     guards: dict[Binary, None]  # those that protect statements, of upper bounds
     ranges: dict[str, tuple[int, int]]  # of the loops inside
     blocks: set[str]  # loops inside that are spatial and serial
@@ -246,7 +263,7 @@ def _facts(stmt: Stmt, known: dict[int, _Facts]) -> _Facts:
                 facts.blocks.add(stmt.var.name)
         if isinstance(stmt, If) and stmt.otherwise is None:
             facts.guards.update(dict.fromkeys(_upper_bounds(stmt.condition)))
-        facts.conditions.update(dict.fromkeys(_conditions(stmt)))
+        facts.conditions.update(_conditions(stmt))
         known[id(stmt)] = facts
     return facts
 
@@ -331,22 +348,26 @@ def _block(
     return start.expr(), step, -form.const, inside.expr()
 
 
-def _conditions(stmt: Stmt) -> Iterator[Binary]:
-    """The index comparisons that decide something in one statement."""
+def _conditions(stmt: Stmt) -> Iterator[tuple[Binary, bool]]:
+    """The index comparisons that decide something in one statement, and if they may
+    stay tests."""
     if isinstance(stmt, If):
         yield from _comparisons(stmt.condition)
     for expr in expressions(stmt):
+        if isinstance(expr, Var | Const):
+            continue
         for node in walk(expr):
             if isinstance(node, Select):
                 yield from _comparisons(node.condition)
             elif _is_index(node, ("min", "max")):
-                yield Binary("lt", node.a, node.b)
+                yield Binary("lt", node.a, node.b), False
 
 
-def _comparisons(condition: Expr) -> Iterator[Binary]:
-    for node in walk(condition):
-        if _is_index(node, ("lt", "le")):
-            yield node
+def _comparisons(condition: Expr) -> Iterator[tuple[Binary, bool]]:
+    for part in conjuncts(condition):
+        for node in walk(part):
+            if _is_index(node, ("lt", "le")):
+                yield node, node is part
 
 
 def _is_index(node: Expr, ops: tuple[str, ...]) -> TypeGuard[Binary]:

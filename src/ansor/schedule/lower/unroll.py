@@ -33,6 +33,7 @@ class _Unroll:
     def __init__(self) -> None:
         self.names: dict[int, tuple[str, ...]] = {}
         self.folded: dict[tuple[int, tuple[int | None, ...]], Expr] = {}
+        self.forms: dict[int, Linear] = {}
         self.alive: list[Expr] = []  # so that ids stay their own
 
     def visit(self, stmt: Stmt, values: dict[str, int]) -> Stmt:
@@ -73,7 +74,10 @@ class _Unroll:
             value = values.get(expr.name)
             return expr if value is None else Const(value)
         if expr.dtype == INDEX and expr.lanes == 1:
-            return self._sum(linear(expr), values).expr()
+            form = self.forms.get(id(expr))
+            if form is None:
+                form = self.forms[id(expr)] = linear(expr)
+            return self._sum(form, values).expr()
         return rebuild(expr, lambda e: self.fold(e, values))
 
     def _sum(self, form: Linear, values: Mapping[str, int]) -> Linear:

@@ -30,6 +30,7 @@ from ansor.ir.expr import (
 )
 from ansor.ir.stmt import Allocate, For, If, Prefetch, Seq, Stmt, Store
 from ansor.ir.visit import (
+    children,
     expressions,
     map_stmt,
     rebuild,
@@ -37,7 +38,6 @@ from ansor.ir.visit import (
     statements,
     substitute,
     substitute_stmt,
-    variables,
     walk,
 )
 
@@ -169,13 +169,21 @@ class _Vector:
         self.var, self.base, self.lanes, self.active = var, base, lanes, active
         low, high = interval(base, ranges)
         self.ranges = {**ranges, var.name: (low, high + active - 1)}
+        # By id, with the expression, so that the id stays its own.
+        self.varying: dict[int, tuple[Expr, bool]] = {}
 
     @property
     def mask(self) -> int | None:
         return None if self.active == self.lanes else self.active
 
     def varies(self, expr: Expr) -> bool:
-        return self.var.name in variables(expr)
+        if isinstance(expr, Var):
+            return expr.name == self.var.name
+        found = self.varying.get(id(expr))
+        if found is None:
+            varies = any(map(self.varies, children(expr)))
+            found = self.varying[id(expr)] = expr, varies
+        return found[1]
 
     def stmt(self, stmt: Stmt) -> Stmt:
         match stmt:

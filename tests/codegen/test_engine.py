@@ -248,4 +248,4 @@ def test_compile_time_of_a_large_kernel():
         start = time.process_time()  # of the processor: others may compute as well
         engine.compile_module(text, HOST)
         spent.append(time.process_time() - start)
-    assert min(spent) < 0.4  # loose: machines differ
+    assert min(spent) < 0.2  # loose: machines differ

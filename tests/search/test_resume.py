@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import ansor
+from ansor.schedule import to_data
+from ansor.search.policy import RandomPolicy
 
 pytestmark = pytest.mark.llvm
 
@@ -24,7 +26,10 @@ def say(now):
 
 a = ansor.placeholder((64, 64), name="A")
 task = ansor.Task(ansor.ops.softmax(a, name="S"))
-ansor.tune(task, trials=int(sys.argv[3]), seed=5, database=sys.argv[2], progress=say)
+result = ansor.tune(task, trials=int(sys.argv[3]), seed=5, database=sys.argv[2],
+                    policy=sys.argv[4], progress=say)
+with open(sys.argv[2] + ".order", "w") as file:
+    json.dump([record.program for record in result.records], file)
 """
 
 
@@ -33,10 +38,10 @@ def task() -> ansor.Task:
     return ansor.Task(ansor.ops.softmax(a, name="S"))
 
 
-def run(path: Path, killed_after: float | None) -> list[str]:
+def run(path: Path, policy: str, killed_after: float | None = None) -> list[str]:
     """Programs whose outcome was reported before the process ended."""
     source = str(Path(ansor.__file__).parents[1])
-    command = [sys.executable, "-c", CODE, source, str(path), str(TRIALS)]
+    command = [sys.executable, "-c", CODE, source, str(path), str(TRIALS), policy]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     if killed_after is not None:
         try:
@@ -50,32 +55,36 @@ def run(path: Path, killed_after: float | None) -> list[str]:
     return [json.dumps(json.loads(line), sort_keys=True) for line in lines]
 
 
+@pytest.mark.parametrize("policy", ["random", "evolution"])
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
-def test_kills_lose_and_repeat_nothing(tmp_path, kills):
+def test_kills_lose_and_repeat_nothing(tmp_path, kills, policy):
     path = tmp_path / "tuning.db"
     rng = np.random.default_rng(kills)
     acknowledged: set[str] = set()
     for _ in range(kills):
-        acknowledged.update(run(path, killed_after=float(rng.uniform(0.8, 3.5))))
+        acknowledged.update(run(path, policy, float(rng.uniform(0.8, 3.5))))
         assert acknowledged <= set(stored(path))
-    final = run(path, killed_after=None)
+    final = run(path, policy)
     rows = stored(path)
     assert len(rows) == len(set(rows)) == TRIALS == len(final)
     assert set(rows) == set(final)
+    if policy == "random":
+        assert set(rows) == set(decisions())
 
 
-def test_with_recorded_times_the_decisions_are_the_same(tmp_path):
+@pytest.mark.parametrize("policy", ["random", "evolution"])
+def test_with_recorded_times_the_decisions_are_the_same(tmp_path, policy):
     path = tmp_path / "tuning.db"
-    run(path, killed_after=None)
-    again = ansor.tune(task(), trials=TRIALS, seed=5, database=path, runner=NoRunner())
-    made = [json.dumps(r.program, sort_keys=True) for r in again.records]
-    assert set(made) == set(stored(path))
-    once_more = ansor.tune(
-        task(), trials=TRIALS, seed=5, database=path, runner=NoRunner()
+    run(path, policy)
+    again = ansor.tune(
+        task(), trials=TRIALS, seed=5, database=path, policy=policy, runner=NoRunner()
     )
-    assert [r.program for r in once_more.records] == [r.program for r in again.records]
+    made = [record.program for record in again.records]
+    assert made == json.loads(Path(f"{path}.order").read_text())
+    if policy == "random":
+        assert [json.dumps(x, sort_keys=True) for x in made] == decisions()
 
 
 class NoRunner:
@@ -98,3 +107,13 @@ def stored(path: Path) -> list[str]:
     with ansor.Database(path) as database:
         trials = database.records(role="trial")
         return [json.dumps(record.program, sort_keys=True) for record in trials]
+
+
+def decisions() -> list[str]:
+    """What chance asks for, whatever happens."""
+    policy = RandomPolicy(ansor.sketches(task()), seed=5)
+    asked: list[str] = []
+    while len(asked) < TRIALS:
+        for program in policy.ask(min(16, TRIALS - len(asked))):
+            asked.append(json.dumps(to_data(program), sort_keys=True))
+    return asked

@@ -72,7 +72,7 @@ class Batch:
         self.selector = selectors.DefaultSelector()
         free = shop.cpus - task.target.cores
         self.shares_cores = free > 0
-        self.builders = max(1, min(shop.builders, free or shop.builders))
+        self.builders = min(shop.builders, free) if free > 0 else shop.builders
         self.restarts = 0
         self.is_draining = False  # running what is built, before more is
 

@@ -33,6 +33,7 @@ TOO_SLOW = 2.0  # seconds: nor is this one, whatever the best
 def preload() -> None:
     """Compile what every worker needs."""
     timing.preload()
+    np.median(np.ones(1))  # imports more of NumPy when first called
     check.checked_imports()
 
 

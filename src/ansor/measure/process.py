@@ -96,7 +96,8 @@ class Zygote:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, str(theirs.fileno()),
+                # No bytecode: workers may write little, and would leave half a file.
+                [sys.executable, "-I", "-B", "-c", _START, str(theirs.fileno()),
                  json.dumps(sys.path)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,

@@ -237,7 +237,12 @@ class Search:
         for at in self._order():
             if self.records[at].program not in failed:
                 return self.programs[at], self._seconds(at)
-        raise self._nothing()
+        raise MeasureError(
+            f"tuning of {self._name}",
+            f"all {len(ranking)} finalists failed when they were ranked; "
+            f"the first: {ranking[0].outcome}",
+            "`ansor records DB --reproduce N` runs one of them again",
+        )
 
     def _rank(self, finalists: Sequence[int], champion: Record | None) -> None:
         """Time them side by side, and store the winner first."""

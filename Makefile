@@ -8,13 +8,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 TORCH_VERSION := 2.13.0
+# Databases of the benchmarks: with them an interrupted run goes on.
+KEPT := $(VENV)/bench
 SOURCES := src tests $(wildcard bench) $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow bench format clean torch
+.PHONY: help demo test lint slow bench bench-ops bench-search format clean torch
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: $(READY)  ## tune a matrix product, verify it, time it beside NumPy and torch
 	$(BIN)/python examples/demo.py
@@ -35,6 +37,16 @@ bench: $(READY) torch  ## speed beside torch; writes bench/results/
 	$(BIN)/python bench/space.py
 	$(BIN)/python bench/timing.py
 	$(BIN)/python bench/containment.py
+
+bench-ops: $(READY) torch  ## the standard operators, tuned, beside torch: hours
+	$(BIN)/python bench/ops.py --resume --db $(KEPT)/ops
+	$(BIN)/python bench/ops.py --resume --db $(KEPT)/ops --primes
+	$(BIN)/python bench/ops.py --resume --db $(KEPT)/ops --seconds 10
+	$(BIN)/python bench/summary.py
+
+bench-search: $(READY)  ## the search beside its baselines, transfer: hours
+	$(BIN)/python bench/search.py --db $(KEPT)/search
+	$(BIN)/python bench/summary.py
 
 format: $(READY)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix $(SOURCES)

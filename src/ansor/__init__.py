@@ -40,6 +40,7 @@ _LAZY = {
     "Database": "ansor.records.database",
     "build": "ansor.search.build",
     **dict.fromkeys(("tune",), "ansor.search.tune"),
+    "load_model": "ansor.cost.model",
     "Kernel": "ansor.codegen.kernel",
     "Program": "ansor.schedule.program",
     "Sketch": "ansor.space.sketch",

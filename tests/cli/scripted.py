@@ -2,13 +2,32 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import pytest
+
 import ansor
 from ansor.measure.builder import Candidate
-from ansor.measure.runner import Incumbent, Measured, Ranked
+from ansor.measure.runner import FOREVER, Incumbent, Measured, Ranked
 from ansor.records.outcome import Failed, Outcome, Timed
 
 WRONG = Failed("check", "wrong", "output 'relu': 3 of 64 elements differ")
 CRASH = Failed("run", "crash", "ended by SIGSEGV")
+
+
+class Clock:
+    """Stands still, but for the trials of scripted runners: half a second each."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
+def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches take as long as their trials."""
+    monkeypatch.setattr("ansor.search.budget.time", CLOCK)
 
 
 class ScriptedRunner:
@@ -22,13 +41,20 @@ class ScriptedRunner:
         task: ansor.Task,
         candidates: Sequence[Candidate],
         incumbent: Incumbent | None = None,
+        until: float = FOREVER,
     ) -> Iterator[Measured]:
         for index in range(len(candidates)):
             outcome = self.script(self.count)
             self.count += 1
+            CLOCK.now += 0.5
             yield Measured(index, outcome, "scripted", 0.5)
 
-    def rank(self, task: ansor.Task, candidates: Sequence[Candidate]) -> Ranked:
+    def rank(
+        self,
+        task: ansor.Task,
+        candidates: Sequence[Candidate],
+        until: float = FOREVER,
+    ) -> Ranked:
         return Ranked(
             tuple(Timed((1e-6 * (n + 1),)) for n in range(len(candidates))), 0
         )

@@ -10,7 +10,7 @@ from ansor import Database
 from ansor.cli.main import cli
 from ansor.cli.measuring import Measuring
 from ansor.records.outcome import Timed
-from cli.scripted import CRASH, WRONG, ScriptedRunner, falling
+from cli.scripted import CRASH, WRONG, ScriptedRunner, falling, stop_the_clock
 
 MATMUL = ("matmul", "16", "12", "8")
 
@@ -24,9 +24,10 @@ def use(monkeypatch):
 
 
 @pytest.fixture
-def db(tmp_path, use):
+def db(tmp_path, use, monkeypatch):
     """Six trials of a matrix product, two of which failed, and one timed again."""
     path = tmp_path / "tuning.db"
+    stop_the_clock(monkeypatch)
     use(falling)
     words = ["tune", *MATMUL, "--trials", "6", "--quiet", "--db", str(path)]
     assert CliRunner().invoke(cli, words).exit_code == 0

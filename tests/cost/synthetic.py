@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ansor.cost.columns import COLUMNS
+from ansor.cost.columns import READ
 from ansor.cost.features import Features
 from ansor.cost.sample import Sample
 
-COUNT = len(COLUMNS)
+COUNT = len(READ)
 
 
 def features(points: int, seed: int = 0, statements: int = 2) -> Features:

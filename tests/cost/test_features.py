@@ -7,7 +7,7 @@ import pytest
 
 import ansor
 from ansor.cost import analytic
-from ansor.cost.columns import COLUMNS
+from ansor.cost.columns import COLUMNS, READ
 from ansor.cost.features import extract, log2
 from ansor.te.workloads import task
 
@@ -32,10 +32,19 @@ def test_shape_and_types():
     sketch = ansor.sketches(task("SFM", CPU))[0]
     found = extract(sketch, sketch.sample(50, 0))
     statements = sum(not nest.ahead for nest in sketch.plan)
-    assert found.values.shape == (statements, 50, len(COLUMNS))
+    assert found.values.shape == (statements, 50, len(READ))
     assert found.seconds.shape == (statements, 50)
     assert found.values.dtype == found.seconds.dtype == np.float32
     assert len(found) == 50
+
+
+def test_columns_that_models_do_not_read():
+    sketch = ansor.sketches(task("SFM", CPU))[0]
+    points = sketch.sample(50, 0)
+    every = extract(sketch, points, columns=COLUMNS).values
+    assert every.shape[2] == len(COLUMNS) > len(READ)
+    read = [at for at, column in enumerate(COLUMNS) if column.is_read]
+    assert (every[..., read] == extract(sketch, points).values).all()
 
 
 def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch):

@@ -262,7 +262,7 @@ class TestRefusals:
         path = tmp_path / "model"
         fitted("boosting").save(path)
         whole = json.loads(path.read_text())
-        whole["parts"][0]["data"]["upper"]["columns"][0][0][0] = bad
+        whole["parts"][0]["data"]["upper"]["columns"][0][0] = bad
         path.write_text(json.dumps(whole))
         with pytest.raises(CostError, match="an index that is not from 0 to"):
             load_model(path)
@@ -321,12 +321,13 @@ def test_boosting_predicts_what_it_learned_from():
     rows = Rows.of(SAMPLES)
     rng = np.random.default_rng(0)
     forest = Boosting().learn(rows, rows.bootstraps(4, rng), rng)
-    expected = np.zeros((len(forest.columns), len(rows.values)))
-    for member, tree in np.ndindex(forest.columns.shape[:2]):
-        asked = rows.values[:, forest.columns[member, tree]]
-        bits = asked > forest.thresholds[member, tree]
+    expected = np.zeros((4, len(rows.values)))
+    for asked, limits, leaves in zip(
+        forest.columns, forest.thresholds, forest.leaves, strict=True
+    ):
+        bits = rows.values[:, asked] > limits
         leaf = bits @ (1 << np.arange(bits.shape[1])[::-1])
-        expected[member] += forest.leaves[member, tree, leaf]
+        expected += leaves[leaf].T
     assert forest.predict(rows.values) == pytest.approx(expected, abs=1e-5)
 
 

@@ -100,6 +100,17 @@ def test_ranking_survives_a_crash(runner):
     assert ranked.outcomes[1].cause == "crash"
 
 
+def test_time_over_ends_it(runner):
+    first, *others = good(8)
+    late = time.monotonic() - 1
+    (found,) = runner.measure(task(), [first, *others], until=late)
+    assert isinstance(found.outcome, Timed)  # one, as there was none before
+    beside = Incumbent(first, found.outcome.estimate)
+    assert list(runner.measure(task(), others, beside, until=late)) == []
+    assert runner.rank(task(), others, until=late).outcomes == ()
+    assert runner.rank(task(), others[:2]).winner is not None
+
+
 def test_a_batch_that_is_left_early_leaves_nothing_at_work(runner):
     stream = runner.measure(task(), good(8))
     next(stream)

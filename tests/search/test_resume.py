@@ -90,11 +90,11 @@ def test_with_recorded_times_the_decisions_are_the_same(tmp_path, policy):
 class NoRunner:
     """Everything is known already."""
 
-    def measure(self, task, candidates, incumbent=None):
+    def measure(self, task, candidates, incumbent=None, until=None):
         assert not candidates
         return iter(())
 
-    def rank(self, task, candidates):
+    def rank(self, task, candidates, until=None):
         raise AssertionError("the finals are known")
 
     def close(self) -> None:

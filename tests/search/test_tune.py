@@ -15,33 +15,67 @@ class Pretender:
     """A runner whose times are a function of the program; remembers what it was asked.
 
     `fails` says of which candidates, by their number, nothing is to be expected.
+    `clock`, if there is one, moves by half a second for each of them.
     """
 
-    def __init__(self, fails: Sequence[int] = (), stops_after: int | None = None):
+    def __init__(
+        self,
+        fails: Sequence[int] = (),
+        stops_after: int | None = None,
+        clock: "Clock | None" = None,
+    ):
+        self.clock = clock or Clock()
+        self.untils: list[float] = []
         self.asked: list[ansor.Program] = []
         self.incumbents: list[Incumbent | None] = []
         self.ranked: list[Sequence[ansor.Program]] = []
         self.fails, self.stops_after = fails, stops_after
 
-    def measure(self, task, candidates, incumbent=None) -> Iterator[Measured]:
+    def measure(
+        self, task, candidates, incumbent=None, until=np.inf
+    ) -> Iterator[Measured]:
         self.incumbents.append(incumbent)
+        self.untils.append(until)
+        has_time = False
         for at in reversed(range(len(candidates))):  # not in the order of asking
             if self.stops_after is not None and len(self.asked) >= self.stops_after:
                 raise KeyboardInterrupt
+            self.clock.now += 0.5
+            if self.clock.now >= until and (incumbent is not None or has_time):
+                self.clock.now = max(until, self.clock.now - 0.5)
+                return
             self.asked.append(candidates[at])
-            yield Measured(at, self.outcome(candidates[at]), "by pretending", 0.5)
+            outcome = self.outcome(candidates[at])
+            has_time = has_time or isinstance(outcome, Timed)
+            yield Measured(at, outcome, "by pretending", 0.5)
 
     def outcome(self, program: ansor.Program) -> Timed | Failed:
         if len(self.asked) in self.fails:
             return Failed("check", "wrong", "pretended")
         return Timed((1e-3 * (1 + hash(program.point) % 97 / 97),))
 
-    def rank(self, task, candidates) -> Ranked:
+    def rank(self, task, candidates, until=np.inf) -> Ranked:
         self.ranked.append(candidates)
         return Ranked(tuple(map(self.outcome, candidates)), 0)
 
     def close(self) -> None:
         pass
+
+
+class Clock:
+    """Time passes only when somebody works."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("time.monotonic", made)
+    return made
 
 
 def matmul(name: str = "C", n: int = 64) -> ansor.Task:
@@ -118,13 +152,52 @@ def test_a_task_with_other_names_resumes_and_its_kernel_has_its_own_names(tmp_pa
     assert built.seconds == result.seconds
 
 
-def test_seconds_continue_where_they_were(tmp_path):
+def test_seconds_continue_where_they_were(tmp_path, clock):
     path = tmp_path / "tuning.db"
-    first = drawn(seconds=4.9, database=path, runner=Pretender())
-    assert first.trials == 10  # half a second each
-    runner = Pretender()
-    drawn(seconds=9.9, database=path, runner=runner)
-    assert len(runner.asked) == 10
+    first = drawn(seconds=5.1, database=path, runner=Pretender(clock=clock))
+    assert first.trials == 10  # half a second each; ranking would take too long
+    assert first.stopped == "seconds"
+    runner = Pretender(clock=clock)
+    more = drawn(seconds=10.1, database=path, runner=runner)
+    assert 6 <= len(runner.asked) <= 8  # some time is kept for ranking
+    assert len(runner.ranked) == 1
+    assert all(program in programs(more) for program in programs(first))
+
+
+def test_trials_do_not_depend_on_the_clock(clock):
+    slow = Pretender(clock=clock)
+    one = ansor.tune(matmul(), trials=30, runner=slow)
+    two = ansor.tune(matmul(), trials=30, runner=Pretender())
+    assert programs(one) == programs(two)
+    assert one.stopped == two.stopped == "trials"
+    assert set(slow.untils) == {np.inf}
+
+
+def test_a_batch_that_takes_too_long_is_cut(clock):
+    runner = Pretender(clock=clock)
+    start = clock.now
+    result = ansor.tune(matmul(), seconds=20, runner=runner)
+    assert clock.now - start <= 20
+    assert 32 <= result.trials <= 38
+    assert runner.untils[0] == start + 20
+    assert runner.untils[-1] < start + 20 - 1  # ranking comes after it
+
+
+def test_it_goes_on_until_something_runs(clock):
+    runner = Pretender(clock=clock, fails=range(1, 9))
+    result = ansor.tune(matmul(), seconds=1, runner=runner)
+    assert result.trials == 9
+    assert result.stopped == "seconds"
+
+
+def test_interrupted_before_the_first_trial_the_best_known_is_given(tmp_path):
+    path = tmp_path / "tuning.db"
+    with pytest.raises(KeyboardInterrupt):
+        drawn(trials=4, database=path, runner=Pretender(stops_after=0))
+    first = drawn(trials=4, database=path, runner=Pretender())
+    again = drawn(trials=4, seed=1, database=path, runner=Pretender(stops_after=0))
+    assert again.stopped == "interrupted"
+    assert (again.seconds, again.trials) == (first.seconds, 0)
 
 
 def test_an_interrupted_search_keeps_its_best(tmp_path):
@@ -132,6 +205,7 @@ def test_an_interrupted_search_keeps_its_best(tmp_path):
     runner = Pretender(stops_after=7)
     result = ansor.tune(matmul(), trials=30, database=path, runner=runner)
     assert not result.is_complete
+    assert result.stopped == "interrupted"
     assert result.trials == 7
     with ansor.Database(path) as database:
         assert len(database) == 7
@@ -147,6 +221,7 @@ def test_stop_ends_the_search_and_progress_sees_every_trial():
         stop=lambda now: now.trials >= 5,
     )
     assert result.trials == 5 == len(seen)
+    assert result.stopped == "stopped by the caller"
     assert seen[-1].failures == 2
     assert result.failures == {"check": 2}
 
@@ -166,7 +241,7 @@ def test_no_valid_candidate_is_an_error_that_says_why():
         ({"trials": 0}, "is below 1"),
         ({"trials": 1.5}, "is not an integer"),
         ({"seconds": -1}, "is not a time above 0"),
-        ({"trials": 1, "policy": "magic"}, "policies are 'evolution', 'random'"),
+        ({"trials": 1, "policy": "magic"}, "policies are 'evolution', 'beam'"),
     ],
 )
 def test_bad_budgets_and_policies_are_refused(options, message):

@@ -8,6 +8,7 @@ from typing import IO, Any
 import click
 
 from ansor.cli.info import info
+from ansor.cli.model import model
 from ansor.cli.records import records
 from ansor.cli.sketches import sketches
 from ansor.cli.tune import tune
@@ -50,7 +51,7 @@ def cli() -> None:
     pass
 
 
-for command in (tune, sketches, records, info):
+for command in (tune, sketches, records, model, info):
     cli.add_command(command)
 
 

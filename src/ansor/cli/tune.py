@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the search loads LLVM, which --help does not need
 
 TRIALS = 64
 CACHES = "caches"  # of a database: whether its times are with warm or cold ones
+USUAL = ("trials", "seconds", "interrupted")  # ends that need no word, or have one
 INTERRUPTED = 130  # what shells say of a command ended by Ctrl-C
 
 HELP = """Search for a fast program of a computation.
@@ -56,7 +57,7 @@ HELP = """Search for a fast program of a computation.
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Time to measure.",
+    help="Time for all of it, by the clock.",
 )
 @click.option(
     "--seed",
@@ -75,8 +76,13 @@ HELP = """Search for a fast program of a computation.
     "--policy",
     default="evolution",
     metavar="NAME",
-    help="How candidates are chosen: evolution, or random, mutation, sampling to "
-    "compare with. [default: evolution]",
+    help="How candidates are chosen: evolution, or to compare with: beam, divisors, "
+    "mutation, sampling, random. [default: evolution]",
+)
+@click.option(
+    "--model",
+    metavar="FILE",
+    help="Start from what `ansor model train` learned.",
 )
 @click.option(
     "--cluster", metavar="ADDRESS", help="Measure on the workers of a Dask cluster."
@@ -94,18 +100,21 @@ def tune(
     seed: int,
     db: str,
     policy: str,
+    model: str | None,
     cluster: str | None,
     run_timeout: float | None,
     cold: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
+    from ansor.cost.model import load_model
     from ansor.measure.identity import versions
     from ansor.records.database import Database
     from ansor.search.tune import tune as search
 
     if trials is None and seconds is None:
         trials = TRIALS
+    known = None if model is None else load_model(model, seed)
     measuring = Measuring(run_timeout, seed, cluster, task.target if cold else None)
     with Database(db) as database:
         _check_caches(database, cold)
@@ -118,6 +127,7 @@ def tune(
                 seed=seed,
                 database=database,
                 runner=runner,
+                model=known,
                 policy=policy,
                 progress=listener,
             )
@@ -156,8 +166,9 @@ def describe(result: Result, db: str, best: Record | None) -> dict[str, object]:
         "gain": _gain(result),
         "trials": result.trials,
         "failures": result.failures,
-        "spent": result.history[-1].spent,
+        "spent": result.spent,
         "complete": result.is_complete,
+        "stopped": result.stopped,
         "database": db,
         "best": best and {"record": best.id, "seconds": best.seconds},
         "steps": str(result.program).splitlines(),
@@ -168,7 +179,7 @@ def describe(result: Result, db: str, best: Record | None) -> dict[str, object]:
 def _gain(result: Result) -> float:
     """How many times faster the best trial is than the first that ran."""
     times = [x.seconds for x in result.records if x.seconds is not None]
-    return times[0] / min(times)
+    return times[0] / min(times) if times else 1.0
 
 
 def _line(result: Result) -> str:
@@ -178,7 +189,9 @@ def _line(result: Result) -> str:
 
 def _text(result: Result, db: str, best: Record | None) -> str:
     failed = ", ".join(f"{n} at {stage}" for stage, n in result.failures.items())
-    trials = f"{plural(result.trials, 'trial')} in {clock(result.history[-1].spent)}"
+    trials = f"{plural(result.trials, 'trial')} in {clock(result.spent)}"
+    if result.stopped not in USUAL:
+        trials += f", then ended: {result.stopped}"
     lines = [
         f"{_line(result)} on {result.task.target}",
         f"{trials}; failed: {failed or 'none'}; gain over the first: "

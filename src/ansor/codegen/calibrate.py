@@ -22,8 +22,9 @@ def calibrate(target: Target, refresh: bool = False) -> Calibration:
     """Peak arithmetic, read bandwidth per memory level, cost of a parallel region.
 
     Measured once, in about a second, then kept in the cache folder for this target;
-    `refresh` measures again. Best of several samples, so that a busy machine is not
-    taken for a slow one. Bandwidths are of one core that reads alone.
+    `refresh` measures again. Best of several samples, in time that the thread had a
+    core, so that a busy machine is not taken for a slow one. Bandwidths are of one core
+    that reads alone.
     """
     if target.kind != "cpu" or not target.is_host:
         raise CodegenError(
@@ -57,7 +58,7 @@ def _measure(target: Target) -> Calibration:
         l2_bandwidth=l2,
         l3_bandwidth=l3,
         dram_bandwidth=dram,
-        fork_join_seconds=_best(lambda n: regions(n, target.cores)),
+        fork_join_seconds=_best(lambda n: regions(n, target.cores), time.perf_counter),
     )
 
 
@@ -86,19 +87,21 @@ def _bandwidth(read: Callable[..., object], size: int) -> float:
     return size / _best(lambda n: read(n, start, size))
 
 
-def _best(call: Callable[[int], object]) -> float:
+def _best(
+    call: Callable[[int], object], clock: Callable[[], float] = time.thread_time
+) -> float:
     """Seconds of one of the n repetitions inside `call(n)`, at best."""
-    n, seconds = 1, _seconds(call, 1)
+
+    def spent(n: int) -> float:
+        start = clock()
+        call(n)
+        return clock() - start
+
+    n, seconds = 1, spent(1)
     while seconds < SAMPLE_SECONDS:
         n = int(n * min(16, max(2, 1.2 * SAMPLE_SECONDS / max(seconds, 1e-9))))
-        seconds = _seconds(call, n)
-    return min(seconds, *(_seconds(call, n) for _ in range(SAMPLES - 1))) / n
-
-
-def _seconds(call: Callable[[int], object], n: int) -> float:
-    start = time.perf_counter()
-    call(n)
-    return time.perf_counter() - start
+        seconds = spent(n)
+    return min(seconds, *(spent(n) for _ in range(SAMPLES - 1))) / n
 
 
 def kernels(target: Target) -> str:

@@ -20,6 +20,7 @@ Index = dict[Atom, Real]  # a sum over atoms: how far each one moves
 # but there pages spread over it at random.
 WAY_BYTES = 1 << 12
 HALF_LINE = 0.5  # lines that a run touches beyond its length, on average
+STREAMS = 16  # rows that are fetched ahead side by side
 
 
 def real(value: npt.ArrayLike) -> Real:
@@ -27,6 +28,7 @@ def real(value: npt.ArrayLike) -> Real:
 
 
 ONE = real([1])
+LONG_RUN = real([1024])  # lines
 
 
 def least(
@@ -191,6 +193,7 @@ class Access:
     dims: tuple[Dim, ...]
     reach: Reach
     line_bytes: int
+    divisor: int = 0  # of an index that is divided: so many neighbours share it
 
     @cached_property
     def moving(self) -> frozenset[int]:
@@ -217,12 +220,36 @@ class Access:
         """Lines of a cache that are taken."""
         return self._touched(level).occupied
 
-    def rows(self, level: int) -> Real:
-        """Runs of neighbouring elements."""
-        if self.is_dense or len(self.dims) < 2:
-            return ONE
-        inner = self._chain(level)[0]
-        return self.elements(level) / inner.elements
+    @cached_property
+    def run(self) -> Real:
+        """Lines that follow one another while few other rows are read in between: what
+        a core fetches ahead."""
+        if self.is_dense or not self.dims:
+            return LONG_RUN
+        length, streams = ONE, ONE
+        for level in range(len(self.reach.loops) - 1, -1, -1):
+            if level not in self.moving:
+                continue
+            reached = self._reached(level)
+            grows = (reached > 0) & (streams <= STREAMS)
+            length = np.where(grows, most(length, reached), length)
+            extent = self.reach.extents.of(*self.reach.loops[level])
+            streams = np.where(reached > 0, streams, streams * extent)
+        lines: Real = length * self._per_line + np.float32(HALF_LINE)
+        return most(lines, 1)
+
+    def _reached(self, level: int) -> Real:
+        """Elements in one piece, if the loop of a level makes the piece longer: along
+        the last dimension, or along the one before if the last one is read in full;
+        else 0."""
+        last = len(self.dims) - 1
+        row = self._along(last, level)[1]
+        if level in self._moved_dims[last]:
+            return row
+        if last > 0 and level in self._moved_dims[last - 1]:
+            rows = self._along(last - 1, level)[1]
+            return np.where(row >= self.dims[last].size, row * rows, real([0]))
+        return real([0])
 
     @cached_property
     def _chains(self) -> dict[int, tuple[Touched, ...]]:

@@ -36,22 +36,23 @@ class Boosting:
 
     def learn(self, rows: Rows, weights: Doubles, rng: np.random.Generator) -> Forest:
         bins = Bins.of(rows.values)
-        members = [_member(rows, bins, weight, rng) for weight in weights]
-        columns, thresholds, leaves = zip(*members, strict=True)
+        learned = np.zeros((len(weights), len(rows.program)))
+        trees = [_grow(rows, bins, weights, learned, rng) for _ in range(TREES)]
+        columns, thresholds, leaves = zip(*trees, strict=True)
         return Forest(np.stack(columns), np.stack(thresholds), np.stack(leaves))
 
     def read(self, what: str, data: object, columns: int) -> Forest:
         found = read.fields(what, data, ("columns", "thresholds", "leaves"))
         leaves = read_array(what, found["leaves"], 3)
-        shape = (*leaves.shape[:2], DEPTH)
-        if leaves.shape[0] != MEMBERS:
-            raise CostError(what, f"{leaves.shape[0]} members, not {MEMBERS}")
-        if leaves.shape[2] != 1 << DEPTH:
+        if leaves.shape[2] != MEMBERS:
+            raise CostError(what, f"{leaves.shape[2]} members, not {MEMBERS}")
+        if leaves.shape[1] != 1 << DEPTH:
             raise CostError(
-                what, f"trees with {leaves.shape[2]} leaves, not 2**{DEPTH}"
+                what, f"trees with {leaves.shape[1]} leaves, not 2**{DEPTH}"
             )
-        chosen = read_array(what, found["columns"], 3, shape, most=columns - 1)
-        thresholds = read_array(what, found["thresholds"], 3, shape)
+        shape = (len(leaves), DEPTH)
+        chosen = read_array(what, found["columns"], 2, shape, most=columns - 1)
+        thresholds = read_array(what, found["thresholds"], 2, shape)
         return Forest(
             chosen.astype(np.intp),
             thresholds.astype(np.float32),
@@ -61,24 +62,29 @@ class Boosting:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees of all members. Leaf number: one bit per level, the first the highest."""
+    """Trees that all members share, but for what leaves say. Leaf number: one bit per
+    level, the first the highest."""
 
-    columns: Ints  # [members, trees, DEPTH]
-    thresholds: Floats  # [members, trees, DEPTH]; a value above it is a 1
-    leaves: Floats  # [members, trees, 2**DEPTH]
+    columns: Ints  # [trees, DEPTH]
+    thresholds: Floats  # [trees, DEPTH]; a value above it is a 1
+    leaves: Floats  # [trees, 2**DEPTH, members]
 
     def predict(self, values: Floats) -> Floats:
         """f of each member: float32[members, rows]."""
-        out = np.zeros((len(self.columns), len(values)), np.float32)
+        out = np.zeros((self.leaves.shape[2], len(values)), np.float32)
         for part, answers in self._questions.answer(values):
-            code = np.zeros(answers.shape[1], np.uint8)
-            for member, groups in enumerate(self._groups):
-                for asked, table in groups:
-                    code.fill(0)
-                    for question in asked:
-                        np.add(code, code, out=code)
-                        np.bitwise_or(code, answers[question], out=code)
-                    out[member, part] += table.take(code)
+            count = answers.shape[1]
+            code = np.zeros(count, np.uint8)
+            said = np.zeros((count, len(out)), np.float32)
+            total = np.zeros_like(said)
+            for asked, table in self._groups:
+                code.fill(0)
+                for question in asked:
+                    np.add(code, code, out=code)
+                    np.bitwise_or(code, answers[question], out=code)
+                table.take(code, axis=0, out=said, mode="clip")
+                np.add(total, said, out=total)
+            out[:, part] = total.T
         return out
 
     @cached_property
@@ -86,10 +92,9 @@ class Forest:
         return Questions.of(self.columns, self.thresholds)
 
     @cached_property
-    def _groups(self) -> list[list[tuple[Ints, Floats]]]:
-        """Of each member, what groups of trees ask, and the sums of their leaves."""
-        pairs = zip(self._questions.places, self.leaves, strict=True)
-        return [list(_grouped(asked, leaves)) for asked, leaves in pairs]
+    def _groups(self) -> list[tuple[list[int], Floats]]:
+        """What groups of trees ask, and the sums of their leaves."""
+        return list(_grouped(self._questions.places, self.leaves))
 
     def to_data(self) -> object:
         return {
@@ -99,13 +104,13 @@ class Forest:
         }
 
 
-def _grouped(asked: Ints, leaves: Floats) -> Iterator[tuple[Ints, Floats]]:
+def _grouped(asked: Ints, leaves: Floats) -> Iterator[tuple[list[int], Floats]]:
     for start in range(0, len(leaves), GROUP):
         group = slice(start, start + GROUP)
-        table = np.zeros(1, np.float32)
+        table = np.zeros((1, leaves.shape[2]), np.float32)
         for tree in leaves[group]:
-            table = np.add.outer(table, tree).ravel()
-        yield asked[group].ravel(), table
+            table = (table[:, None] + tree[None]).reshape(-1, leaves.shape[2])
+        yield asked[group].ravel().tolist(), table
 
 
 @dataclass(frozen=True)
@@ -147,23 +152,15 @@ def _cuts(values: Floats) -> Floats:
 Tree = tuple[Ints, Floats, Floats]  # columns, thresholds, leaves
 
 
-def _member(rows: Rows, bins: Bins, weight: Doubles, rng: np.random.Generator) -> Tree:
-    """The trees of one member, stacked."""
-    learned = np.zeros(len(rows.program))
-    trees: list[Tree] = []
-    for _ in range(TREES):
-        slopes = rows.slopes(learned, weight)
-        tree, said = _grow(bins, slopes, rng)
-        learned += said
-        trees.append(tree)
-    columns, thresholds, leaves = zip(*trees, strict=True)
-    return np.stack(columns), np.stack(thresholds), np.stack(leaves)
-
-
 def _grow(
-    bins: Bins, slopes: tuple[Doubles, Doubles], rng: np.random.Generator
-) -> tuple[Tree, Doubles]:
-    """One tree, and what it says of every row."""
+    rows: Rows, bins: Bins, weights: Doubles, learned: Doubles, rng: np.random.Generator
+) -> Tree:
+    """One more tree. `learned`, what members say of every row, takes its part in.
+
+    What it asks suits all members together, what it answers each of them alone.
+    """
+    every = [rows.slopes(*pair) for pair in zip(learned, weights, strict=True)]
+    pull, curve = np.mean(every, axis=0)
     count = len(bins.columns)
     wanted = rng.permutation(count)[: max(1, round(count * SHARE))]
     cells = bins.codes[:, wanted] + np.arange(len(wanted)) * BINS
@@ -171,15 +168,18 @@ def _grow(
     columns = np.zeros(DEPTH, np.intp)
     thresholds = np.full(DEPTH, NEVER, np.float32)
     for level in range(DEPTH):
-        at, cut = _best(cells, leaf, 1 << level, slopes)
+        at, cut = _best(cells, leaf, 1 << level, (pull, curve))
         leaf <<= 1
         if at >= 0:
             leaf |= bins.codes[:, wanted[at]] > cut
             columns[level] = bins.columns[wanted[at]]
             thresholds[level] = bins.thresholds[wanted[at], cut]
-    pull, curve = (np.bincount(leaf, slope, 1 << DEPTH) for slope in slopes)
-    leaves = (-RATE * pull / (curve + SMOOTH)).astype(np.float32)
-    return (columns, thresholds, leaves), leaves[leaf].astype(np.float64)
+    leaves = np.empty((1 << DEPTH, len(weights)), np.float32)
+    for member, slopes in enumerate(every):
+        pull, curve = (np.bincount(leaf, slope, 1 << DEPTH) for slope in slopes)
+        leaves[:, member] = -RATE * pull / (curve + SMOOTH)
+        learned[member] += leaves[leaf, member]
+    return columns, thresholds, leaves
 
 
 def _best(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ansor.cost.access import ONE, Access, Real, least, most, product, real
 from ansor.cost.estimate import ZERO, Estimate
 from ansor.cost.work import KINDS
 
-VERSION = 1  # bump on any change below; models and caches store it
+VERSION = 2  # bump on any change below; models and caches store it
 
 BUFFERS = 5  # the biggest accesses that have columns of their own
 SIZES = (1 << 13, 1 << 17, 1 << 21)  # of the curve, bytes
@@ -35,8 +35,9 @@ class Column:
     unit: str
     doc: str
     compute: Compute
+    is_read: bool = True  # by models
 
-    @property
+    @cached_property
     def is_log(self) -> bool:
         return self.unit not in PLAIN
 
@@ -188,7 +189,13 @@ BUFFER_COLUMNS: tuple[tuple[str, str, str, Callable[[Estimate, Access], Real]], 
 
 def _buffer_columns(rank: int) -> tuple[Column, ...]:
     return tuple(
-        Column(f"buffer{rank}.{name}", unit, doc, partial(_of, compute, rank))
+        Column(
+            f"buffer{rank}.{name}",
+            unit,
+            doc,
+            partial(_of, compute, rank),
+            is_read=False,
+        )
         for name, unit, doc, compute in BUFFER_COLUMNS
     )
 
@@ -280,10 +287,11 @@ def _peak_share(e: Estimate) -> Real:
 
 COLUMNS: tuple[Column, ...] = (
     *(Column(f"ops.{kind}", "operations", f"Operations of kind {kind!r}.",
-             partial(_operations, kind)) for kind in KINDS),
-    Column("flops", "operations", "All arithmetic; a multiply-add is two.", _flops),
+             partial(_operations, kind), is_read=False) for kind in KINDS),
+    Column("flops", "operations", "All arithmetic; a multiply-add is two.", _flops,
+           is_read=False),
     Column("slots", "operations", "Arithmetic in multiply-adds of equal cost.",
-           lambda e: e.slots),
+           lambda e: e.slots, is_read=False),
     Column("vector.length", "elements", "Extent of the vectorised loop; 0 if none.",
            _vector_length),
     Column("vector.fill", "share", "Lanes that do work.", _vector_fill),
@@ -306,9 +314,10 @@ COLUMNS: tuple[Column, ...] = (
     *(column for rank in range(BUFFERS) for column in _buffer_columns(rank)),
     *(Column(f"intensity.{size >> 10}k", "operations per line",
              f"Arithmetic for each line fetched into {size >> 10} KiB.",
-             partial(_intensity, size)) for size in SIZES),
+             partial(_intensity, size), is_read=False) for size in SIZES),
     *(Column(f"traffic.{name}", "lines", f"Cache lines from beyond {name}.",
-             partial(_traffic, at)) for at, name in enumerate(("l1", "l2", "l3"))),
+             partial(_traffic, at), is_read=False)
+      for at, name in enumerate(("l1", "l2", "l3"))),
     *(Column(f"traffic.{name}_share", "ratio",
              f"Time of the traffic from beyond {name} over the estimated time.",
              partial(_traffic_share, at))
@@ -316,14 +325,17 @@ COLUMNS: tuple[Column, ...] = (
     *(Column(f"fill.l{at + 1}_{up}", "bytes ratio",
              f"Data inside the reduction in registers, {up} loops further out, over "
              f"the size of cache level {at + 1}.",
-             partial(_fill, at, up)) for at in (0, 1) for up in (0, 1, 2, 3)),
+             partial(_fill, at, up), is_read=at == 0)
+      for at in (0, 1) for up in (0, 1, 2, 3)),
     *(Column(f"fill.l{at + 1}_all", "bytes ratio",
              f"Data of the whole program over the size of cache level {at + 1}.",
-             partial(_data_fill, at)) for at in (0, 1, 2)),
+             partial(_data_fill, at), is_read=False) for at in (0, 1, 2)),
     Column("alloc.bytes", "bytes", "Size of the result where it is temporary.",
-           _allocated),
-    Column("outer.runs", "iterations", "How often the nest begins.", _runs),
-    Column("outer.inside", "iterations", "Iterations each time.", _per_run),
+           _allocated, is_read=False),
+    Column("outer.runs", "iterations", "How often the nest begins.", _runs,
+           is_read=False),
+    Column("outer.inside", "iterations", "Iterations each time.", _per_run,
+           is_read=False),
     Column("outer.again", "ratio", "Elements computed over elements of the result.",
            _again),
     Column("is_copy", "flag", "1 if it only moves data.",
@@ -339,14 +351,17 @@ COLUMNS: tuple[Column, ...] = (
       for part in ("arithmetic", "loading", "issuing", "fixed")),
     Column("time.peak", "ratio", "Time of the arithmetic at peak over the estimate.",
            _peak_share),
-    Column("time.nanoseconds", "nanoseconds", "The estimated time.", _nanoseconds),
+    Column("time.nanoseconds", "nanoseconds", "The estimated time.", _nanoseconds,
+           is_read=False),
 )  # fmt: skip
+READ = tuple(column for column in COLUMNS if column.is_read)
 
 
 def table() -> str:
     """The columns as a page of documentation."""
     rows = [
-        f"| {at} | `{c.name}` | {c.unit} | {c.doc} |" for at, c in enumerate(COLUMNS)
+        f"| {at} | `{c.name}` | {c.unit} | {'yes' if c.is_read else ''} | {c.doc} |"
+        for at, c in enumerate(COLUMNS)
     ]
     head = (
         "# Features",
@@ -356,10 +371,11 @@ def table() -> str:
         "",
         f"Units other than {', '.join(PLAIN)} are stored as log2(1 + x). "
         f"`buffer0` … `buffer{BUFFERS - 1}` are the accesses with the most bytes, the "
-        "biggest first.",
+        f"biggest first. Models read {len(READ)} of the columns: from sizes they would "
+        "know a task again, and of columns that say the same one is enough.",
         "",
-        "| # | name | unit | meaning |",
-        "|---|---|---|---|",
+        "| # | name | unit | read | meaning |",
+        "|---|---|---|---|---|",
     )
     return "\n".join((*head, *rows)) + "\n"
 

@@ -15,11 +15,12 @@ FAR = 1.0  # share of the time of far traffic that nothing hides
 OVERLAP = 0.4  # share of the shorter of computing and fetching that is not hidden
 # Filled up to the first share, a cache keeps everything; up to the second, ever less.
 FULL, SPILLED = 0.9, 2.5
-SHORT = 1.0  # further time of far lines that stand alone, not in a run
+SHORT = 4.0  # lines that could be fetched while the first one of a run is waited for
 CROWD = 0.1  # share of the other two of arithmetic, loads and issue that shows
 DRAIN = 4.0  # cycles that the end of a reduction in registers takes
 TURN = 1.5  # cycles of one more turn of a loop around other loops
 GATHER = 2.0  # instructions for one lane that is loaded by itself
+MASKED = 2.5  # the same where some lanes may lie in a padding
 LONG_VECTOR = 8  # vectors of one loop that are written out
 
 ZERO = real([0])
@@ -97,11 +98,25 @@ class Estimate:
             return count
         if s.vector not in access.moving:
             return count / self._row(access)
+        if s.vector in s.work.guarded.get(access.buffer, ()):
+            return count * np.float32(MASKED)
         wide = least(s.loops[s.vector].extent, np.float32(s.lanes))
         if access.is_dense:
             return count / wide
         stride = access.stride(s.loops[s.vector].key)
-        return np.where(stride == 1, count / wide, count * np.float32(GATHER))
+        found = np.where(stride == 1, count / wide, count * np.float32(GATHER))
+        if access.divisor:
+            return np.where(stride < 1, self._divided(access, count), found)
+        return found
+
+    def _divided(self, access: Access, count: Real) -> Real:
+        """Loads by an index that is divided: lanes have the same element unless they
+        cross a multiple of the divisor, where each one has to be looked up."""
+        s = self.statement
+        assert s.vector is not None
+        same = np.mod(np.float32(access.divisor), s.loops[s.vector].extent) == 0
+        apart = self.vectors * np.float32(s.lanes * GATHER)
+        return np.where(same, count / self._row(access), apart)
 
     def _row(self, access: Access) -> Real:
         """Elements that are the same in all lanes and come with one load: neighbours
@@ -251,17 +266,20 @@ class Estimate:
         first, second, third = (self.traffic(c) for c in self.machine.capacities)
         return first, second, third
 
+    def _only(self, level: int) -> Real:
+        """Lines that come from the next level, and not from further away."""
+        here, beyond = self.far[level], self.far[level + 1]
+        return here if beyond is ZERO else most(here - beyond, 0)
+
     @cached_property
     def short(self) -> Real:
-        """The share of lines that stand alone, of those that a reduction touches."""
-        s = self.statement
+        """Runs that begin for each line, on average over what is loaded."""
         lines, runs = ZERO, ZERO
-        for access in s.loads:
-            lines = lines + access.lines(s.start)
-            runs = runs + access.rows(s.start)
-        if not s.loads:
-            return ZERO
-        return least(2 * runs / lines, 1)
+        for access in self.statement.loads:
+            touched = access.lines(0)
+            lines = lines + touched
+            runs = runs + touched / access.run
+        return runs / lines if self.statement.loads else ZERO
 
     # -- time ------------------------------------------------------------------------
 
@@ -277,7 +295,7 @@ class Estimate:
     def near(self) -> Real:
         """Seconds but for data from beyond the second level."""
         m = self.machine
-        fetching = self.far[0] * np.float32(m.line / m.bandwidths[0])
+        fetching = self._only(0) * np.float32(m.line / m.bandwidths[0])
         shorter = least(self.compute, fetching)
         return most(self.compute, fetching) + np.float32(OVERLAP) * shorter
 
@@ -285,7 +303,7 @@ class Estimate:
     def memory(self) -> Real:
         """Seconds that data from beyond the second level takes."""
         m = self.machine
-        found = self.far[1] * np.float32(FAR * m.line / m.bandwidths[1])
+        found = self._only(1) * np.float32(FAR * m.line / m.bandwidths[1])
         if self.far[2] is not ZERO:
             found = found + self.far[2] * np.float32(FAR * m.line / m.bandwidths[2])
         return found if found is ZERO else found * (1 + np.float32(SHORT) * self.short)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ansor.cost.analytic import batches, estimates
-from ansor.cost.columns import COLUMNS
+from ansor.cost.columns import READ, Column
 from ansor.cost.estimate import Estimate
 from ansor.schedule.program import Sketch
 from ansor.space.table import Matrix
 from ansor.target import Target
 
 # float32 has its exponent, the logarithm's whole part, above 23 bits of mantissa.
-MANTISSA, ONE_BITS = 1 / (1 << 23), 0x3F800000
+MANTISSA, ONE_BITS = np.float32(1 / (1 << 23)), np.int32(0x3F800000)
+ONE = np.float32(1)
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,13 @@ class Features:
 
 
 def extract(
-    sketch: Sketch, points: npt.ArrayLike, target: Target | None = None
+    sketch: Sketch,
+    points: npt.ArrayLike,
+    target: Target | None = None,
+    columns: Sequence[Column] = READ,
 ) -> Features:
-    """Features of all points of one sketch; `target` instead of the task's own.
+    """Features of all points of one sketch; `target` instead of the task's own. The
+    columns are those that models read, unless others are asked for.
 
     >>> import ansor
     >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
@@ -44,24 +50,33 @@ def extract(
     matrix: Matrix = np.asarray(points, np.int32)
     statements = sum(not nest.ahead for nest in sketch.plan)
     count = len(matrix)
-    values = np.empty((statements, len(COLUMNS), count + 1), np.float32)
+    values = np.empty((statements, len(columns), count + 1), np.float32)
     seconds = np.empty((statements, count + 1), np.float32)
     for part, rows in batches(matrix):
         for at, estimate in enumerate(estimates(sketch, rows, target)):
             seconds[at, part] = estimate.seconds
-            _fill(values[at, :, part], estimate)
+            _fill(values[at, :, part], estimate, columns)
     return Features(values[:, :, :count].transpose(0, 2, 1), seconds[:, :count])
 
 
-def _fill(values: npt.NDArray[np.float32], estimate: Estimate) -> None:
-    for row, column in zip(values, COLUMNS, strict=True):
+def _fill(
+    values: npt.NDArray[np.float32], estimate: Estimate, columns: Sequence[Column]
+) -> None:
+    same = np.zeros(len(columns), np.float32)  # of columns with one value for all
+    vary = np.zeros(len(columns), np.bool_)
+    for at, column in enumerate(columns):
         found = column.compute(estimate)
-        if not column.is_log:
-            row[:] = found
-        elif found.size == 1:
-            row[:] = log2(found + 1)
+        if found.size == 1:
+            same[at] = found.item()
+            continue
+        vary[at] = True
+        if column.is_log:
+            log2(found + ONE, values[at])
         else:
-            log2(found + 1, row)
+            values[at] = found
+    logs = [column.is_log for column in columns]
+    same = np.where(logs, log2(same + ONE), same)
+    values[~vary] = same[~vary, None]
 
 
 def log2(
@@ -73,7 +88,5 @@ def log2(
     array([0. , 1. , 1.5, 2. ], dtype=float32)
     """
     bits = column.view(np.int32)
-    bits -= np.int32(ONE_BITS)
-    return np.multiply(
-        bits, np.float32(MANTISSA), out=out, dtype=np.float32, casting="unsafe"
-    )
+    bits -= ONE_BITS
+    return np.multiply(bits, MANTISSA, out=out, dtype=np.float32, casting="unsafe")

@@ -62,7 +62,18 @@ def load_access(nest: Nest, load: Load, reach: Reach, line_bytes: int) -> Access
         dims=_dims(reach, indices, shape),
         reach=reach,
         line_bytes=line_bytes,
+        divisor=_divisor(load),
     )
+
+
+def _divisor(load: Load) -> int:
+    """The least one in the indices; 0 without any."""
+    found = []
+    for node in walk(load):
+        match node:
+            case Binary("floordiv", _, Const(by)) if float(by) > 1:
+                found.append(int(by))
+    return min(found, default=0)
 
 
 def _nodes(nest: Nest) -> tuple[str, ...]:

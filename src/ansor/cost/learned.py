@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from ansor.cost.columns import COLUMNS, VERSION
+from ansor.cost.columns import COLUMNS, READ, VERSION
 from ansor.cost.features import Features
 from ansor.cost.sample import MEMBERS, TINY, Doubles, Floats, Prediction, Rows, Sample
 from ansor.cost.stored import read, read_model, write_model
@@ -202,10 +202,10 @@ def _check_version(what: str, data: Data) -> None:
 
 
 def _check_columns(found: int) -> None:
-    if found != len(COLUMNS):
+    if found != len(READ):
         raise CostError(
             f"features with {found} columns",
-            f"the models of this release take {len(COLUMNS)}",
+            f"the models of this release take {len(READ)}",
             "make features with ansor.cost.features.extract",
         )
 

@@ -56,6 +56,11 @@ class Machine:
         return _machine(target)
 
 
+def look_again() -> None:
+    """Forget the machines: one of them was measured."""
+    _machine.cache_clear()
+
+
 @cache
 def _machine(target: Target) -> Machine:
     if target.kind == "cuda":

@@ -10,7 +10,7 @@ import numpy as np
 
 from ansor.cost import trees
 from ansor.cost.boosting import Boosting
-from ansor.cost.columns import COLUMNS
+from ansor.cost.columns import READ
 from ansor.cost.features import Features
 from ansor.cost.learned import UNKNOWN, LearnedModel, Learner, Part, read_parts
 from ansor.cost.linear import OnTrend
@@ -84,8 +84,10 @@ def model_from_name(name: str, seed: int = 0) -> CostModel:
 
 
 def default_model(seed: int = 0) -> LearnedModel:
-    """LightGBM's trees if it loads, else those in NumPy."""
-    return LearnedModel(_learner("trees" if trees.is_available() else "boosting"), seed)
+    """The trees in NumPy. LightGBM's rank programs of unseen tasks a little better and
+    those of a task that is being tuned a little worse, and take longer for both
+    learning and judging."""
+    return LearnedModel(_learner("boosting"), seed)
 
 
 def load_model(path: str | Path, seed: int = 0) -> LearnedModel:
@@ -98,7 +100,7 @@ def load_model(path: str | Path, seed: int = 0) -> LearnedModel:
     for part, trust, data in stored:
         learner = _learner(part)
         what = f"model {str(path)!r}, {part}"
-        regressor = learner.read(what, data, len(COLUMNS))
+        regressor = learner.read(what, data, len(READ))
         parts.append(Part(learner, regressor, trust))
     if name == "trees" and not trees.is_available():
         name = "boosting"  # which goes on from what the trees know

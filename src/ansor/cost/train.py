@@ -57,7 +57,7 @@ def collect(databases: Iterable[Database]) -> Collected:
     found = Collected()
     for database in databases:
         for records in _by_sketch(database).values():
-            _add(found, database, records)
+            add_sketch(found, database, records)
     return found
 
 
@@ -70,7 +70,8 @@ def _by_sketch(database: Database) -> dict[tuple[str, str, str], list[Record]]:
     return groups
 
 
-def _add(found: Collected, database: Database, records: list[Record]) -> None:
+def add_sketch(found: Collected, database: Database, records: list[Record]) -> None:
+    """A sample of records of the same steps of the same named DAG and target."""
     try:
         task = database.task_of(records[0])
         data = {name: records[0].program[name] for name in SKETCH_FIELDS}
@@ -78,7 +79,7 @@ def _add(found: Collected, database: Database, records: list[Record]) -> None:
     except AnsorError as error:
         found.leave_out(len(records), str(error))
         return
-    rows = [_row(sketch.knobs, record.program) for record in records]
+    rows = [row_of(sketch.knobs, record.program) for record in records]
     missing = sum(row is None for row in rows)
     if missing:
         found.leave_out(missing, "a knob has a value that is no candidate, or none")
@@ -91,7 +92,7 @@ def _add(found: Collected, database: Database, records: list[Record]) -> None:
     found.samples.append(Sample(task_key(task), features, seconds))
 
 
-def _row(knobs: Sequence[Knob], program: Data) -> list[int] | None:
+def row_of(knobs: Sequence[Knob], program: Data) -> list[int] | None:
     """The point of a program in the order of the knobs, if it is one."""
     point = program["point"]
     if not isinstance(point, dict) or len(point) != len(knobs):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ansor.ir.dtypes import is_float
 from ansor.ir.expr import Binary, Call, Cast, Expr, Load, Select
-from ansor.ir.visit import children, variables
+from ansor.ir.visit import children, variables, walk
 from ansor.schedule.plan import Nest
 
 FMA, ADD, MUL, DIV = "fma", "add", "mul", "div"
@@ -45,6 +45,8 @@ class Work:
 
     terms: tuple[Term, ...]
     guard: float = 0  # instructions for a load that may lie in a padding
+    # Levels of the loops that decide whether a load of a buffer lies in a padding.
+    guarded: dict[str, frozenset[int]] = field(default_factory=dict)
 
     def count(self, kind: str) -> int:
         """Operations of a kind that each innermost iteration has."""
@@ -87,7 +89,19 @@ def work(nest: Nest, own: int) -> Work:
             terms.append(Term(name, slots, flops, _levels(nest, own, node)))
     every = any(_is_periodic(node) for node in distinct)
     guard = PERIODIC if every else BORDER if free else 0
-    return Work((*terms, *_combined(nest, own, fused)), guard)
+    guarded = _guarded(nest, own, list(distinct))
+    return Work((*terms, *_combined(nest, own, fused)), guard, guarded)
+
+
+def _guarded(nest: Nest, own: int, nodes: list[Expr]) -> dict[str, frozenset[int]]:
+    found: dict[str, frozenset[int]] = {}
+    for node in nodes:
+        if isinstance(node, Select) and any(_borders(node)):
+            levels = _levels(nest, own, node.condition)
+            for load in (x for x in walk(node) if isinstance(x, Load)):
+                name = load.buffer.name
+                found[name] = found.get(name, frozenset()) | levels
+    return found
 
 
 def _values(expr: Expr) -> Iterator[Expr]:

@@ -13,7 +13,7 @@ from ansor.measure import endings, wire
 from ansor.measure.builder import Built, Candidate
 from ansor.measure.crew import Place, Unanswered
 from ansor.measure.process import Worker, ZygoteLost
-from ansor.measure.runner import Incumbent, Measured, Ranked
+from ansor.measure.runner import FOREVER, Incumbent, Measured, Ranked
 from ansor.measure.shop import Shop
 from ansor.records.outcome import STAGES, Failed, Outcome, Timed, outcome_from_data
 from ansor.te.task import Task
@@ -21,6 +21,11 @@ from ansor.te.task import Task
 LOSSES = 2  # of workers, through no fault of a candidate, until it is given up
 AHEAD = 4  # candidates per builder that are built before they are run
 RANK_SECONDS = 60.0
+NO_TIME = Ranked((), None)
+
+
+class _Late(Exception):
+    """The time is over."""
 
 
 @dataclass(eq=False)
@@ -31,7 +36,7 @@ class Job:
     candidate: Candidate
     built: Built | None = None
     losses: int = 0
-    is_repeat: bool = False  # because other load was seen the first time
+    disturbed: Done | None = None  # by other load, the first time
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,11 @@ class Batch:
         task: Task,
         candidates: Sequence[Candidate],
         incumbent: Incumbent | None = None,
+        until: float = FOREVER,
     ) -> None:
         self.shop, self.crew, self.task = shop, shop.crew, task
+        self.until = until
+        self.has_time = incumbent is not None  # of any candidate
         self.incumbent = incumbent
         self.anchor = None if incumbent is None else shop.known(incumbent.candidate)
         self.left = len(candidates)
@@ -77,10 +85,13 @@ class Batch:
         self.is_draining = False  # running what is built, before more is
 
     def run(self) -> Iterator[Measured]:
-        """Every outcome, as it comes."""
+        """Every outcome, as it comes, while there is time; then those that should have
+        been repeated."""
         since = time.monotonic()
-        while self.left:
-            for done in self._step():
+        is_over = False
+        while self.left and not is_over:
+            is_over = self._is_over()
+            for done in self._late() if is_over else self._step():
                 if done.job.index < 0:
                     continue
                 self.left -= 1
@@ -98,6 +109,8 @@ class Batch:
         """Build all, then time all in one fresh process."""
         outcomes: dict[int, Outcome] = {}
         while self.waiting or self.busy or self.finished:
+            if time.monotonic() >= self.until:
+                return NO_TIME
             try:
                 self._start_builds(ahead=self.left)
                 outcomes.update({x.job.index: x.outcome for x in self._events()})
@@ -106,7 +119,10 @@ class Batch:
         jobs = sorted(self.ready, key=lambda job: job.index)
         first = None
         if jobs:
-            ranked, first = self._rank(jobs)
+            try:
+                ranked, first = self._rank(jobs)
+            except _Late:
+                return NO_TIME
             outcomes.update({j.index: x for j, x in zip(jobs, ranked, strict=True)})
         winner = None if first is None else jobs[first].index
         return Ranked(tuple(outcomes[at] for at in range(self.left)), winner)
@@ -128,6 +144,15 @@ class Batch:
             yield from self._events()
         except ZygoteLost as error:
             self._restart(error)
+
+    def _is_over(self) -> bool:
+        """True if time is, and there is something to show for it."""
+        return self.has_time and time.monotonic() >= self.until
+
+    def _late(self) -> list[Done]:
+        """Outcomes that there is no time to repeat."""
+        jobs = sorted([*self.ready, *self.busy.values()], key=lambda job: job.index)
+        return [job.disturbed for job in jobs if job.disturbed is not None]
 
     def _restart(self, error: ZygoteLost) -> None:
         """All workers are gone; what they had in hand begins again."""
@@ -230,7 +255,10 @@ class Batch:
         if not self.busy:
             return
         nearest = min(worker.deadline for worker in self.busy)
-        wait = max(0.0, nearest - time.monotonic())
+        now = time.monotonic()
+        if now < self.until:
+            nearest = min(nearest, self.until)
+        wait = max(0.0, nearest - now)
         for key, _ in self.selector.select(wait):
             yield from self._heard(key.data)
         now = time.monotonic()
@@ -274,13 +302,15 @@ class Batch:
         outcome = outcome_from_data(header["outcome"])
         job = self._release(worker)
         self._keep(worker)
-        if isinstance(outcome, Timed) and outcome.disturbed and not job.is_repeat:
-            job.is_repeat = True
-            self.ready.append(job)  # after the others: the load may have gone by then
-            return
         checking = header.get("checking", 0.0)
         assert isinstance(checking, float)
-        yield Done(job, outcome, str(header.get("verified", "")), checking)
+        done = Done(job, outcome, str(header.get("verified", "")), checking)
+        self.has_time = self.has_time or isinstance(outcome, Timed)
+        if isinstance(outcome, Timed) and outcome.disturbed and job.disturbed is None:
+            job.disturbed = done
+            self.ready.append(job)  # after the others: the load may have gone by then
+        else:
+            yield done
 
     def _next_stage(self, worker: Worker, stage: str) -> None:
         """Each stage has the whole time limit; there is no way back."""
@@ -321,6 +351,8 @@ class Batch:
             try:
                 answer = self._ask_rank([jobs[at] for at in left], on_stage)
             except Unanswered as error:
+                if time.monotonic() >= self.until:
+                    raise _Late from error
                 out[left[min(now[0], len(left) - 1)]] = error.failed
                 continue
             outcomes, winner = answer["outcomes"], answer["winner"]
@@ -344,6 +376,7 @@ class Batch:
         }
         payload = b"".join(x.code for x in built)
         worker = self.crew.fresh_runner(self.shop.place(self.task))
-        answer = self.crew.ask(worker, header, payload, RANK_SECONDS, on_stage)
+        seconds = min(RANK_SECONDS, max(0.01, self.until - time.monotonic()))
+        answer = self.crew.ask(worker, header, payload, seconds, on_stage)
         self.crew.end(worker)
         return answer

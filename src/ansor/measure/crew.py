@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -85,6 +86,10 @@ class Crew:
         self.ask(worker, header, b"", self.limits.run_seconds)
         return worker
 
+    def has(self, worker: Worker) -> bool:
+        """True while it lives, as far as anybody knows."""
+        return worker in self._workers
+
     def keep_builder(self, worker: Worker) -> None:
         """It is idle again; retired if it has worked long enough."""
         if worker.jobs >= self.limits.jobs:
@@ -99,11 +104,17 @@ class Crew:
         else:
             self._runner = (worker, place, anchor)
 
-    def problem(self, task: Task, memory: int, seed: int) -> wire.Header:
-        """Compute inputs and reference of a task into this file, in a new worker."""
+    def problem(self, task: Task, memory: int, seed: int) -> Worker:
+        """A new worker that computes inputs and reference of a task into this file."""
         worker = self._spawn("problem", descriptors=(memory,), limit_output=False)
         header: wire.Header = {"dag": dag_to_data(task.dag), "seed": seed}
-        answer = self.ask(worker, header, b"", self.limits.problem_seconds)
+        with contextlib.suppress(OSError):  # it has ended: who waits for it hears how
+            worker.send(header, b"", self.limits.problem_seconds)
+        return worker
+
+    def layout(self, worker: Worker) -> wire.Header:
+        """What the worker of `problem` has made; waits for it."""
+        answer = self._answer(worker, self.limits.problem_seconds)
         self.end(worker)
         layout = answer["layout"]
         assert isinstance(layout, dict)
@@ -123,6 +134,21 @@ class Crew:
         """
         try:
             worker.send(header, payload, seconds)
+        except TimeoutError:
+            self.end(worker)
+            raise Unanswered(endings.overdue("run", seconds)) from None
+        except OSError:
+            raise Unanswered(self.ended(worker, "run")) from None
+        return self._answer(worker, seconds, on_stage)
+
+    def _answer(
+        self,
+        worker: Worker,
+        seconds: float,
+        on_stage: Callable[[wire.Header], None] = lambda header: None,
+    ) -> wire.Header:
+        """The answer to the job that a worker has."""
+        try:
             while True:
                 rest = worker.deadline - time.monotonic()
                 worker.connection.settimeout(max(1e-3, rest))
@@ -186,18 +212,35 @@ class Crew:
         return worker
 
 
-def make_place(crew: Crew, task: Task, seed: int) -> Place:
-    """Compute inputs and reference of a task."""
-    memory = os.memfd_create("ansor-problem", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        return Place(task, memory, crew.problem(task, memory, seed), seed)
-    except Unanswered as error:
-        os.close(memory)
-        raise MeasureError(
-            "inputs and reference of the task",
-            f"could not be computed: {error}",
-            "free memory, raise Limits(problem_seconds=…), or measure a smaller task",
-        ) from error
-    except BaseException:
-        os.close(memory)
-        raise
+@dataclass(eq=False)
+class Pending:
+    """A place in the making: a worker computes what belongs there."""
+
+    task: Task
+    memory: int
+    worker: Worker
+    seed: int
+
+    @classmethod
+    def start(cls, crew: Crew, task: Task, seed: int) -> Pending:
+        memory = os.memfd_create("ansor-problem", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            return cls(task, memory, crew.problem(task, memory, seed), seed)
+        except BaseException:
+            os.close(memory)
+            raise
+
+    def finish(self, crew: Crew) -> Place:
+        try:
+            return Place(self.task, self.memory, crew.layout(self.worker), self.seed)
+        except Unanswered as error:
+            os.close(self.memory)
+            raise MeasureError(
+                "inputs and reference of the task",
+                f"could not be computed: {error}",
+                "free memory, raise Limits(problem_seconds=…), or measure a smaller "
+                "task",
+            ) from error
+        except BaseException:
+            os.close(self.memory)
+            raise

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
@@ -25,9 +26,15 @@ from ansor.measure.builder import Asker, Candidate, candidate_of
 from ansor.measure.identity import host, versions
 from ansor.measure.limits import Limits
 from ansor.measure.local import LocalRunner
-from ansor.measure.runner import Closing, Incumbent, Measured, Ranked
+from ansor.measure.runner import FOREVER, Closing, Incumbent, Measured, Ranked
 from ansor.measure.sampling import Sampling
-from ansor.records.outcome import Failed, Outcome, outcome_from_data, outcome_to_data
+from ansor.records.outcome import (
+    Failed,
+    Outcome,
+    Timed,
+    outcome_from_data,
+    outcome_to_data,
+)
 from ansor.te.task import Task
 
 CONNECT_SECONDS = 10
@@ -71,6 +78,7 @@ class DaskRunner(Closing):
         task: Task,
         candidates: Sequence[Candidate],
         incumbent: Incumbent | None = None,
+        until: float = FOREVER,
     ) -> Iterator[Measured]:
         """One outcome per candidate, as they come."""
         beside = ""
@@ -83,16 +91,23 @@ class DaskRunner(Closing):
             job: dict[str, object] = {"request": request, "beside": beside}
             jobs[self._submit(measure_here, job)] = at
         try:
-            for future in self._finished(list(jobs)):
-                yield _measured(jobs[future], future)
+            ends = until if incumbent is not None else FOREVER
+            for future in self._finished(list(jobs), ends):
+                yield (found := _measured(jobs[future], future))
+                if isinstance(found.outcome, Timed) and time.monotonic() >= until:
+                    return
         finally:
             self._client.cancel([future for future in jobs if not future.done()])
 
-    def rank(self, task: Task, candidates: Sequence[Candidate]) -> Ranked:
+    def rank(
+        self, task: Task, candidates: Sequence[Candidate], until: float = FOREVER
+    ) -> Ranked:
         """All on one device, side by side."""
         requests = [self._asker.request(task, x) for x in candidates]
         future = self._submit(rank_here, {"requests": requests})
-        (_,) = self._finished([future])
+        if not list(self._finished([future], until)):
+            self._client.cancel([future])
+            return Ranked((), None)
         try:
             answer = json.loads(future.result())
         except Exception as error:  # whatever the cluster raises for a lost worker
@@ -147,13 +162,15 @@ class DaskRunner(Closing):
             pure=False,
         )
 
-    def _finished(self, futures: list[Any]) -> Iterator[Any]:
+    def _finished(self, futures: list[Any], until: float) -> Iterator[Any]:
         """Futures as they finish; an error if there is no device left to wait for."""
         left = set(futures)
-        while left:
+        while left and (rest := until - time.monotonic()) > 0:
             try:
                 done = self._distributed.wait(
-                    list(left), timeout=PATIENCE, return_when="FIRST_COMPLETED"
+                    list(left),
+                    timeout=min(PATIENCE, rest),
+                    return_when="FIRST_COMPLETED",
                 ).done
             except TimeoutError:
                 self._devices()  # raises if none is left

@@ -20,7 +20,7 @@ from ansor.measure.check import Verdict
 from ansor.measure.load import Watch
 from ansor.measure.problem import Layout, Problem
 from ansor.measure.rank import rank
-from ansor.measure.sampling import Run, Samples, Sampling, sample
+from ansor.measure.sampling import Clock, Run, Samples, Sampling, sample
 from ansor.measure.wire import Header
 from ansor.records.outcome import Failed, Outcome, Timed, outcome_to_data
 from ansor.te.data import dag_from_data
@@ -42,7 +42,9 @@ class Bench:
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self.watch = Watch()
+        self.load = Watch()
+        self.watch: Watch | None = None
+        self.clock: Clock = time.perf_counter
         self.anchor: Timing | None = None
 
     def work(self, header: Header, payload: bytes) -> Iterator[Reply]:
@@ -53,7 +55,7 @@ class Bench:
         elif kind == "rank":
             yield from self._rank(header, payload)
         elif kind == "anchor":
-            self.anchor = Timing(Built.read(header["built"], payload), self.problem)
+            self.anchor = self._timing(Built.read(header["built"], payload))
             yield {}, b""
         else:
             self._open(header)
@@ -67,6 +69,13 @@ class Bench:
         self.problem = Problem.open(self.memory, cast(Layout, layout), dag)
         self.seed = header["seed"]
         runtime.set_threads(threads)
+        if threads == 1:  # its own time on a core, whatever else runs there
+            self.watch, self.clock = None, time.thread_time
+        else:
+            self.watch, self.clock = self.load, time.perf_counter
+
+    def _timing(self, built: Built) -> Timing:
+        return Timing(built, self.problem, self.clock)
 
     def _run(self, header: Header, payload: bytes) -> Iterator[Reply]:
         """Check, time, and check again what may become the best."""
@@ -109,9 +118,9 @@ class Bench:
         spent = [0.0]
 
         def call(addresses: Sequence[int]) -> None:
-            start = time.perf_counter()
+            start = self.clock()
             entry(*addresses)
-            spent[0] = time.perf_counter() - start
+            spent[0] = self.clock() - start
 
         def pack(name: str, source: int, block: int) -> None:
             _function(code.address(name), 2)(source, block)
@@ -127,7 +136,7 @@ class Bench:
         hopeless = best is not None and once > max(SLOW, 3 * best)
         if hopeless or once > TOO_SLOW:
             return Timed((once,), stopped=hopeless)
-        timed = Timing(built, self.problem)
+        timed = self._timing(built)
         beside = None if best is None or self.anchor is None else self.anchor.run
         found = sample(
             timed.run,
@@ -171,7 +180,7 @@ class Bench:
         if left:
             seed = header["seed"]
             assert isinstance(seed, int)
-            timings = [Timing(everyone[at], self.problem) for at in left]
+            timings = [self._timing(everyone[at]) for at in left]
             result = rank(
                 [timing.run for timing in timings],
                 settings=_settings(header),
@@ -188,7 +197,7 @@ class Bench:
 class Timing:
     """Loaded code with arrays of its own to be timed with."""
 
-    def __init__(self, built: Built, problem: Problem) -> None:
+    def __init__(self, built: Built, problem: Problem, clock: Clock) -> None:
         self._code = engine.load_object(_object(built))  # freed with this object
         outputs = problem.dag.outputs
         self.outputs = [_zeros(Parameter.of(built.name, x)) for x in outputs]
@@ -199,7 +208,7 @@ class Timing:
             at = names.index(row.name)
             addresses[at] = self._pack(row, addresses[at])
         addresses += [arrays.address(x) for x in self.outputs]
-        self.run: Run = timing.caller(self._code.address(built.name), addresses)
+        self.run: Run = timing.caller(self._code.address(built.name), addresses, clock)
 
     def _pack(self, row: Prepared, source: int) -> int:
         block = _zeros(Parameter.of(row.name, row.packed))

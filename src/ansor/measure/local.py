@@ -9,7 +9,7 @@ from ansor.errors import MeasureError
 from ansor.measure.batch import Batch
 from ansor.measure.builder import Candidate
 from ansor.measure.limits import Limits
-from ansor.measure.runner import Closing, Incumbent, Measured, Ranked
+from ansor.measure.runner import FOREVER, Closing, Incumbent, Measured, Ranked
 from ansor.measure.sampling import Sampling
 from ansor.measure.shop import Shop
 from ansor.te.task import Task
@@ -42,19 +42,27 @@ class LocalRunner(Closing):
         self._shop = Shop(limits, sampling, builders, seed)
         self._is_closed = False
 
+    def prepare(self, task: Task) -> None:
+        """Begin with inputs and right results, while the caller chooses candidates."""
+        self._check(task)
+        self._shop.prepare(task)
+
     def measure(
         self,
         task: Task,
         candidates: Sequence[Candidate],
         incumbent: Incumbent | None = None,
+        until: float = FOREVER,
     ) -> Iterator[Measured]:
         """One outcome per candidate, as they come."""
-        with self._batch(task, candidates, incumbent) as batch:
+        with self._batch(task, candidates, incumbent, until) as batch:
             yield from batch.run()
 
-    def rank(self, task: Task, candidates: Sequence[Candidate]) -> Ranked:
+    def rank(
+        self, task: Task, candidates: Sequence[Candidate], until: float = FOREVER
+    ) -> Ranked:
         """Check again with other memory contents, then time side by side."""
-        with self._batch(task, candidates) as batch:
+        with self._batch(task, candidates, until=until) as batch:
             return batch.rank()
 
     def close(self) -> None:
@@ -66,13 +74,7 @@ class LocalRunner(Closing):
         if not getattr(self, "_is_closed", True):
             self.close()
 
-    @contextlib.contextmanager
-    def _batch(
-        self,
-        task: Task,
-        candidates: Sequence[Candidate],
-        incumbent: Incumbent | None = None,
-    ) -> Iterator[Batch]:
+    def _check(self, task: Task) -> None:
         if self._is_closed:
             raise MeasureError("this runner", "is closed", "make a new LocalRunner()")
         if not task.target.is_host:
@@ -81,7 +83,17 @@ class LocalRunner(Closing):
                 "this machine cannot run its code",
                 "use Target.host(), or a runner on such a machine",
             )
-        batch = Batch(self._shop, task, candidates, incumbent)
+
+    @contextlib.contextmanager
+    def _batch(
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        incumbent: Incumbent | None = None,
+        until: float = FOREVER,
+    ) -> Iterator[Batch]:
+        self._check(task)
+        batch = Batch(self._shop, task, candidates, incumbent, until)
         try:
             yield batch
         finally:

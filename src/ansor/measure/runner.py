@@ -10,6 +10,8 @@ from ansor.measure.builder import Candidate
 from ansor.records.outcome import Outcome
 from ansor.te.task import Task
 
+FOREVER = float("inf")
+
 
 @dataclass(frozen=True)
 class Incumbent:
@@ -36,7 +38,8 @@ class Measured:
 class Ranked:
     """Candidates timed side by side: their outcomes, in order, and who is first.
 
-    `winner` is None if every one failed its second check.
+    `winner` is None if every one failed its second check. There are no outcomes if the
+    time was not enough.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -63,6 +66,8 @@ class Runner(Protocol):
     Each candidate of a batch gets exactly one outcome, in whatever order they are
     ready; nothing a candidate does is raised. MeasureError means that measuring as
     such is impossible, and says what to do. After `close` there is nothing left of it.
+    One that needs time before the first candidate may have a method `prepare(task)`,
+    which begins and does not wait.
     """
 
     def measure(
@@ -70,10 +75,15 @@ class Runner(Protocol):
         task: Task,
         candidates: Sequence[Candidate],
         incumbent: Incumbent | None = None,
+        until: float = FOREVER,
     ) -> Iterator[Measured]:
-        """One outcome per candidate, as they come."""
+        """One outcome per candidate, as they come. What is not finished at the moment
+        `until` (of time.monotonic) is given up and has none; without an incumbent, as
+        soon after it as one of them has a time."""
 
-    def rank(self, task: Task, candidates: Sequence[Candidate]) -> Ranked:
+    def rank(
+        self, task: Task, candidates: Sequence[Candidate], until: float = FOREVER
+    ) -> Ranked:
         """Check again with other memory contents, then time side by side, in a process
         that has run nothing else. Ties go to the candidate that stands first."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ansor.measure.builder import Asker, Built, Candidate
-from ansor.measure.crew import Crew, Place, make_place
+from ansor.measure.crew import Crew, Pending, Place
 from ansor.measure.limits import Limits
 from ansor.measure.sampling import Sampling
 from ansor.te.task import Task
@@ -27,7 +27,14 @@ class Shop:
         self.asker = Asker()
         self.crew = Crew(limits)
         self._places: dict[str, Place] = {}
+        self._pending: Pending | None = None  # the next of them
         self._objects: dict[int, tuple[Candidate, Built]] = {}
+
+    def prepare(self, task: Task) -> None:
+        """Begin to compute a task's inputs and reference, which `place` waits for."""
+        if task.key not in self._places:
+            self._drop()
+            self._pending = Pending.start(self.crew, task, self.seed)
 
     def place(self, task: Task) -> Place:
         """The task's inputs and reference, computed at the first call."""
@@ -37,8 +44,23 @@ class Shop:
         if found is not None or len(self._places) >= REMEMBERED:
             key = task.key if found is not None else next(iter(self._places))
             os.close(self._places.pop(key).memory)
-        made = self._places[task.key] = make_place(self.crew, task, self.seed)
+        pending, self._pending = self._pending, None
+        if pending is not None and not self._is_for(pending, task):
+            os.close(pending.memory)
+            pending = None
+        if pending is None:
+            pending = Pending.start(self.crew, task, self.seed)
+        made = self._places[task.key] = pending.finish(self.crew)
         return made
+
+    def _is_for(self, pending: Pending, task: Task) -> bool:
+        return pending.task == task and self.crew.has(pending.worker)
+
+    def _drop(self) -> None:
+        """Forget what was begun; its worker may live on until all are ended."""
+        if self._pending is not None:
+            os.close(self._pending.memory)
+            self._pending = None
 
     def known(self, candidate: Candidate) -> Built | None:
         """Object code of a candidate that was built lately; by identity."""
@@ -55,6 +77,7 @@ class Shop:
     def close(self) -> None:
         """End all workers and give the memory back."""
         self.crew.close()
+        self._drop()
         for place in self._places.values():
             os.close(place.memory)
         self._places.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 
@@ -35,6 +36,7 @@ from ansor.te.task import Task
 
 WAIT = 30.0  # seconds for the lock of another writer
 SEEDS = 64
+TASKS = 200  # that are looked at, of many
 
 
 class Database:
@@ -303,6 +305,41 @@ class Database:
                 return
             limit -= 1
             yield record
+
+    @property
+    def last(self) -> int:
+        """The number of the record that was stored last; 0 if there is none."""
+        ((number,),) = self._store.query("SELECT max(id) FROM records")
+        return int(str(number or 0))
+
+    def tasks(self, last: int, limit: int = TASKS) -> Iterator[Task]:
+        """The tasks with trials among the records up to number `last`, each workload
+        and target once, those that were worked on last first."""
+        query = (
+            "SELECT workload, target FROM records WHERE id <= ? AND role = 'trial'"
+            " GROUP BY workload, target ORDER BY max(id) DESC LIMIT ?"
+        )
+        found: set[tuple[str, str]] = set()
+        for form, machine in self._store.query(query, (last, limit)):
+            with suppress(AnsorError):  # damaged contents are noted where they are read
+                workload, target = map(self._store.content, (form, machine))
+                dag = self._dag(workload)
+                if dag is not None and (workload.key, target.key) not in found:
+                    found.add((workload.key, target.key))
+                    yield Task.from_dag(dag, target_from_data(target.parsed))
+
+    def fastest(self, task: Task, last: int, limit: int) -> Iterator[Record]:
+        """The fastest verified trials of a task up to number `last`, each program as
+        often as it was measured. Replay one on `task_of(record)`."""
+        found = [
+            record
+            for where, arguments in self._places(task, "trial", "")
+            for record, _ in islice(
+                self._store.fastest(f"{where} AND id <= ?", [*arguments, last]), limit
+            )
+        ]
+        found.sort(key=lambda x: (x.seconds, x.id))
+        yield from found[:limit]
 
     # -- other files ------------------------------------------------------------------
 

@@ -10,30 +10,39 @@ import numpy as np
 
 from ansor.records.outcome import Outcome, Timed
 from ansor.schedule.program import Program
-from ansor.search.judge import Floats, Judge, Trials
+from ansor.search.judge import Judge, Trials
+from ansor.search.roofline import roofline
+from ansor.search.scored import Scored
 from ansor.space.points import chosen, distinct, together
 from ansor.space.population import Population, Space
 from ansor.space.sketch import Sketch
 from ansor.space.table import Matrix
+
+ENOUGH = 0.95  # of the roofline: nothing more is worth its trials
+BEYOND = 1.02  # of it: what was measured about the machine cannot be right
+WORTH = 0.99  # of the best time: what is not below it is no gain
 
 
 @dataclass(frozen=True)
 class Evolution:
     """How the search divides its attention."""
 
-    first: int = 96  # points of each sketch that are judged before the first trial
-    population: int = 1536
-    generations: int = 4
+    first: int = 256  # points of each sketch that are judged before the first trial
+    population: int = 2048
+    generations: int = 3
     fresh: float = 0.25  # share of a generation that is drawn anew
     parents: int = 24  # best measured points that every generation starts from
-    alive: int = 10  # sketches that evolve: those believed or measured to be best
+    alive: int = 8  # sketches that evolve: those believed or measured to be best
     courage: float = 0.5  # how far an unsure point is given the benefit of the doubt
     random: float = 0.06  # share of a batch that is drawn at random
+    novel: int = 8  # points of the first batch, one for each rule
+    doubt: float = 1.5  # times slower than the best that is believed, at most
     share: float = 0.34  # of a batch that one sketch may have
     cell: int = 2  # points of one register tile in a batch
     explore: int = 32  # trials before the neighbours of the best are looked at
     local: float = 0.5  # share of a batch for these neighbours, from then on
     around: int = 4  # best points whose neighbours are tried
+    certain: int = 48  # trials before it may be said that nothing better is in sight
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,9 @@ class EvolutionPolicy:
     seen nothing errs in the same way for all points of one kind. Later batches come
     from generations of mutated and crossed points, and from the neighbours of the best
     measured ones: one length up or down.
+
+    `seeds` are points that were good elsewhere, the most promising first. They get half
+    of the first batch; the other half is what would have been chosen without them.
     """
 
     def __init__(
@@ -59,6 +71,7 @@ class EvolutionPolicy:
         seed: int,
         judge: Judge,
         settings: Evolution = Evolution(),  # noqa: B008 - frozen
+        seeds: Sequence[tuple[Sketch, Matrix]] = (),
     ) -> None:
         usable = [sketch for sketch in sketches if sketch.is_feasible]
         self.space = Space(usable) if usable else None
@@ -70,11 +83,16 @@ class EvolutionPolicy:
         self._measured: list[tuple[Gene, float]] = []
         self._alive: list[int] = []
         self._population: Population | None = None
+        self._idle: set[int] = set()  # trials after which nothing better was in sight
+        numbers = {id(sketch): at for at, sketch in enumerate(usable)}
+        self._seeds = [(numbers[id(sketch)], row) for sketch, row in seeds]
 
     def ask(self, count: int) -> list[Program]:
         if self.space is None or count < 1:
             return []
         programs = []
+        if self._seeds:
+            return [self._program(*found) for found in self._seeded(count)]
         if len(self._measured) >= self.settings.explore and self._best(1):
             share = round(count * self.settings.local)
             programs = [self._program(*found) for found in self._nearby(share)]
@@ -90,60 +108,121 @@ class EvolutionPolicy:
             self._measured.append((gene, seconds))
         self._judge.learn(self._lessons())
 
+    def is_done(self, best: float | None) -> str:
+        """At the machine's roofline, or when nothing better is in sight: neither near
+        the best points nor in the population, before two batches in a row."""
+        trials = len(self._measured)
+        if best is None or self.space is None or trials < self.settings.explore:
+            return ""
+        reached = roofline(self.space.sketches[0].task) / best
+        if ENOUGH <= reached < BEYOND:
+            return f"{reached:.0%} of the roofline"
+        if trials < self.settings.certain or self._hopes(best):
+            self._idle.clear()
+        else:
+            self._idle.add(trials)
+        return "no gain expected" if len(self._idle) > 1 else ""
+
+    def _hopes(self, best: float) -> bool:
+        """True if one near the best is new, or another is believed to be faster."""
+        if self.space is None or self._population is None or self._nearby(1):
+            return True
+        found = self._scored(self._population)
+        for at, row in self._ranked(found):
+            belief = self._judge.believe(self.space.sketches[at], row[None])
+            return bool(belief.optimistic(self.settings.courage)[0] < best * WORTH)
+        return True
+
     # -- choosing a batch --------------------------------------------------------------
+
+    def _seeded(self, count: int) -> list[tuple[int, Matrix]]:
+        """Seeds, then what is chosen without them; other seeds join the population."""
+        cold = self._evolved(count)
+        kept = {_gene(found) for found in cold[: count - count // 2]}
+        new = [seed for seed in self._seeds if _gene(seed) not in kept]
+        seeds, others = new[: count // 2], new[count // 2 :]
+        taken = {_gene(seed) for seed in seeds}
+        assert self._population is not None
+        for at, row in others:
+            joined = together([self._population[at], row[None]])
+            self._population[at] = distinct(joined)
+        self._seeds = []
+        rest = [found for found in cold if _gene(found) not in taken]
+        return seeds + rest[: count - len(seeds)]
 
     def _evolved(self, count: int) -> list[tuple[int, Matrix]]:
         """The best believed of several generations, spread out; some at random."""
         if count < 1:
             return []
-        lucky = self._rng.binomial(count, self.settings.random)
+        is_first = self._population is None
         population = self._grown()
-        found = self._pick(population, count - lucky)
+        found = self._novel(population)[:count] if is_first else []
+        lucky = self._rng.binomial(count, self.settings.random)
+        found += self._pick(population, count - lucky - len(found), found)
         return found + self._random(count - len(found), found)
 
-    def _grown(self) -> Population:
+    def _novel(self, population: Scored) -> list[tuple[int, Matrix]]:
+        """Of each rule that made a sketch which may be good, the best believed point:
+        a judge errs for all points of a rule in the same way."""
         assert self.space is not None
-        if self._population is None or not self.settings.generations:
-            self._population = self._first()
-            return self._population
-        population = self._population
-        for _ in range(self.settings.generations):
-            population = self._survivors(self._children(population))
-        self._population = population
-        return population
+        if not any(map(len, population.points)):
+            return []
+        tried: set[str] = set()
+        found: list[tuple[int, Matrix]] = []
+        for at, row in self._ranked(population.below(self.settings.doubt)):
+            rules = set(self.space.sketches[at].trace)
+            if not rules <= tried and len(found) < self.settings.novel:
+                tried |= rules
+                found.append((at, row))
+        return found
 
-    def _first(self) -> Population:
+    def _grown(self) -> Scored:
+        """The first points, or those of before after some more generations."""
+        if self._population is None or not self.settings.generations:
+            found = self._first()
+        else:
+            found = self._scored(self._survivors(self._population))
+            for _ in range(self.settings.generations):
+                found = found.with_more(self._scored(self._children(found.points)))
+                found = found.best(self.settings.population)
+        self._population = found.points
+        return found
+
+    def _first(self) -> Scored:
         """Some points of every sketch; the best sketches stay."""
         assert self.space is not None
-        sketches = self.space.sketches
         count = self.settings.first
+        sketches = self.space.sketches
         some = [distinct(sketch.sample(count, self._rng)) for sketch in sketches]
-        beliefs = self._beliefs(some)
-        best = [b.min() if len(b) else np.inf for b in beliefs]
+        found = self._scored(some)
+        best = [part.min() if len(part) else np.inf for part in found.seconds]
         self._alive = [int(at) for at in np.argsort(best, kind="stable")]
         self._alive = [at for at in self._alive if np.isfinite(best[at])]
-        return some
+        return found
 
-    def _children(self, population: Population) -> Population:
-        """Parents, their children, and newcomers of the sketches that are alive."""
-        assert self.space is not None
+    def _survivors(self, population: Population) -> Population:
+        """Points of the sketches that are alive, and the best measured ones."""
         alive = self._living()
         parents = self._parents()
-        kept = [
-            together([points, parents[at]]) if at in alive else _none(points)
+        return [
+            distinct(together([points, parents[at]])) if at in alive else _none(points)
             for at, points in enumerate(population)
         ]
-        mutated = self.space.mutate(kept, self._rng)
-        crossed = self.space.cross(kept, self._rng)
+
+    def _children(self, population: Population) -> Population:
+        """Children of a generation, and newcomers of the sketches that are alive."""
+        assert self.space is not None
+        alive = self._living()
+        herd = Space([self.space.sketches[at] for at in alive])
+        parents = [population[at] for at in alive]
+        mutated = herd.mutate(parents, self._rng)
+        crossed = herd.cross(parents, self._rng)
         fresh = max(1, int(self.settings.population * self.settings.fresh / len(alive)))
-        result = []
-        for at, sketch in enumerate(self.space.sketches):
-            if at not in alive:
-                result.append(_none(population[at]))
-                continue
-            new = together([mutated[at], crossed[at], sketch.sample(fresh, self._rng)])
-            new = chosen(new, sketch.feasible(new))
-            result.append(distinct(together([kept[at], new])))
+        result = [_none(points) for points in population]
+        for n, at in enumerate(alive):
+            newcomers = herd.sketches[n].sample(fresh, self._rng)
+            new = together([mutated[n], crossed[n], newcomers])
+            result[at] = distinct(chosen(new, herd.sketches[n].feasible(new)))
         return result
 
     def _living(self) -> list[int]:
@@ -164,49 +243,45 @@ class EvolutionPolicy:
             for found, sketch in zip(rows, self.space.sketches, strict=True)
         ]
 
-    def _survivors(self, population: Population) -> Population:
-        """The best believed points over all sketches."""
-        beliefs = np.concatenate(self._beliefs(population))
-        kept = np.zeros(len(beliefs), np.bool_)
-        kept[np.argsort(beliefs, kind="stable")[: self.settings.population]] = True
-        ends = np.cumsum([len(points) for points in population])[:-1]
-        parts = zip(population, np.split(kept, ends), strict=True)
-        return [chosen(points, mask) for points, mask in parts]
-
-    def _beliefs(self, population: Population) -> list[Floats]:
+    def _scored(self, population: Population) -> Scored:
         assert self.space is not None
         courage = self.settings.courage if self._measured else 0.0
-        return [
+        parts = zip(self.space.sketches, population, strict=True)
+        seconds = [
             self._judge.believe(sketch, points).optimistic(courage)
             if len(points)
             else np.zeros(0)
-            for sketch, points in zip(self.space.sketches, population, strict=True)
+            for sketch, points in parts
         ]
+        return Scored(population, seconds)
 
-    def _pick(self, population: Population, count: int) -> list[tuple[int, Matrix]]:
+    def _pick(
+        self,
+        population: Scored,
+        count: int,
+        beside: Sequence[tuple[int, Matrix]] = (),
+    ) -> list[tuple[int, Matrix]]:
         """The best believed that are new, a few of each sketch and register tile."""
-        ranked = self._ranked(population)
         most = max(1, int(np.ceil(count * self.settings.share)))
         sketches: Counter[int] = Counter()
         cells: Counter[tuple[int, bytes]] = Counter()
+        taken = {_gene(one) for one in beside}
         found: list[tuple[int, Matrix]] = []
-        for at, row in ranked:
+        for at, row in self._ranked(population):
             if len(found) >= count:
                 break
             cell = (at, self._tile(at, row))
-            if sketches[at] >= most or cells[cell] >= self.settings.cell:
+            is_full = sketches[at] >= most or cells[cell] >= self.settings.cell
+            if is_full or _gene((at, row)) in taken:
                 continue
             sketches[at] += 1
             cells[cell] += 1
             found.append((at, row))
         return found
 
-    def _ranked(self, population: Population) -> Iterator[tuple[int, Matrix]]:
-        beliefs = self._beliefs(population)
-        owner = np.repeat(np.arange(len(population)), [len(x) for x in population])
-        place = np.concatenate([np.arange(len(x)) for x in population])
-        for n in np.argsort(np.concatenate(beliefs), kind="stable"):
-            at, row = int(owner[n]), population[owner[n]][place[n]]
+    def _ranked(self, population: Scored) -> Iterator[tuple[int, Matrix]]:
+        """What was not proposed yet, the best believed first."""
+        for at, row in population.ranked():
             if Gene(at, row.tobytes()) not in self._seen:
                 yield at, row
 
@@ -246,7 +321,7 @@ class EvolutionPolicy:
             near = chosen(near, sketch.feasible(near))
             population[gene.sketch] = together([population[gene.sketch], near])
         population = [distinct(points) for points in population]
-        ranked = self._ranked(population)
+        ranked = self._ranked(self._scored(population))
         return [found for found, _ in zip(ranked, range(count), strict=False)]
 
     # -- memory ------------------------------------------------------------------------
@@ -277,6 +352,10 @@ class EvolutionPolicy:
             )
             for at, pairs in sorted(found.items())
         ]
+
+
+def _gene(found: tuple[int, Matrix]) -> Gene:
+    return Gene(found[0], found[1].tobytes())
 
 
 def neighbours(sketch: Sketch, row: Matrix) -> Matrix:

@@ -10,11 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ansor.cost.features import extract
-from ansor.cost.model import CostModel
+from ansor.cost.model import AnalyticModel, CostModel
 from ansor.cost.sample import Sample, task_key
+from ansor.cost.scores import evaluate
 from ansor.space.sketch import Sketch
 from ansor.space.table import Matrix
 from ansor.te.task import Task
+
+OWN = 8  # how much a trial counts against one of another task
+ENOUGH = 32  # trials, from which on only they count
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,20 +65,50 @@ class Indifferent:
         pass
 
 
-class ModelJudge:
-    """A cost model over features: analytic before the first trial, learnt after."""
+@dataclass(frozen=True)
+class Prior:
+    """Trials of other tasks, and a model that has learnt from them and nothing else."""
 
-    def __init__(self, model: CostModel, task: Task) -> None:
+    samples: tuple[Sample, ...]
+    model: CostModel
+
+
+class ModelJudge:
+    """A cost model over features: analytic before the first trial, learnt after.
+
+    With a `prior` it learns from other tasks, too, its own trials counting OWN times as
+    much: until there are ENOUGH of them, and only while the prior's model ranks them no
+    worse than the analytic seconds do.
+    """
+
+    def __init__(
+        self, model: CostModel, task: Task, prior: Prior | None = None
+    ) -> None:
         self._model = model
         self._key = task_key(task)
         self._known: dict[int, tuple[Sketch, int, Sample]] = {}
+        self._prior = prior
 
     def believe(self, sketch: Sketch, points: Matrix) -> Belief:
         found = self._model.predict(extract(sketch, points), self._key)
         return Belief(found.seconds, found.spread)
 
     def learn(self, trials: Sequence[Trials]) -> None:
-        self._model.fit([self._sample(part) for part in trials])
+        samples = [self._sample(part) for part in trials]
+        if self._prior is not None and self._is_of_use(self._prior, samples):
+            samples = [*self._prior.samples, *samples * OWN]
+        self._model.fit(samples)
+
+    def _is_of_use(self, prior: Prior, samples: Sequence[Sample]) -> bool:
+        if sum(len(sample.seconds) for sample in samples) >= ENOUGH:
+            return False
+        known, analytic = (
+            evaluate(model, samples).get(self._key)
+            for model in (prior.model, AnalyticModel())
+        )
+        if known is None or analytic is None:
+            return False  # nothing to judge it by
+        return known.pairwise >= analytic.pairwise
 
     def _sample(self, part: Trials) -> Sample:
         """Features of the points, taken once; by the sketch's identity."""

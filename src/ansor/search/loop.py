@@ -3,109 +3,160 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansor.errors import MeasureError
 from ansor.measure.identity import host, versions
-from ansor.measure.runner import Incumbent, Measured, Runner
+from ansor.measure.runner import FOREVER, Incumbent, Measured, Runner
 from ansor.reading import Data
 from ansor.records.database import Database
-from ansor.records.outcome import Failed, Timed
+from ansor.records.outcome import Failed
 from ansor.records.record import Record
 from ansor.schedule.data import to_data
 from ansor.schedule.program import Program
+from ansor.search.budget import (
+    SHARE,
+    Budget,
+    Finalist,
+    Spent,
+    affordable,
+    monotonic,
+    ranking_seconds,
+)
 from ansor.search.policy import Policy
 from ansor.search.progress import Listener, Progress, Stop
-from ansor.search.result import Moment, Result
+from ansor.search.result import INTERRUPTED, Moment, Result
 from ansor.space.replay import replay
 from ansor.te.task import Task
 
-BATCH = 16  # candidates that are decided upon together
 FINALISTS = 5  # timed side by side at the end, if they are
+FIRST = 2  # candidates that are measured first, if time is short
 NEAR = 1.15  # times slower than the best, at most
+OVERTIME = 0.5  # seconds beyond the budget that a ranking may end
 AGAIN = "again with other memory contents, arrays behind their guards"
 
 
 @dataclass(frozen=True)
-class Budget:
-    """Where a search ends."""
+class Trial:
+    """A program and what became of it."""
 
-    trials: int | None
-    seconds: float | None
+    program: Program
+    record: Record
+    checking: float = 0.0  # seconds for checking its result, if it was measured now
 
-    def allows(self, trials: int, seconds: float) -> bool:
-        if self.trials is not None and trials >= self.trials:
-            return False
-        return self.seconds is None or seconds < self.seconds
-
-    def batch(self, trials: int) -> int:
-        return BATCH if self.trials is None else min(BATCH, self.trials - trials)
+    @property
+    def seconds(self) -> float:
+        """Of one that ran."""
+        assert self.record.seconds is not None
+        return self.record.seconds
 
 
 @dataclass
 class Search:
-    """One task being tuned. `known` is the task by the names the database has."""
+    """One task being tuned. `known` is the task by the names the database has.
+
+    With a budget of trials no decision depends on the clock. With one of seconds the
+    clock decides how much of a batch is measured, and who is ranked; what is asked of
+    the policy is the same, so that a later run finds what this one has measured.
+    """
 
     task: Task
     known: Task
-    policy: Policy
+    decide: Callable[[Task, Database], Policy]  # for the known task
     database: Database
     runner: Runner
     budget: Budget
     listener: Listener | None
     stop: Stop | None
-    records: list[Record] = field(default_factory=list)
-    programs: list[Program] = field(default_factory=list)
+    spent: Spent
+    trials: list[Trial] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
-    spent: float = 0.0
+    thinking: float = 0.0  # seconds that the last batch took to choose
 
     def run(self) -> Result:
         try:
-            self._explore()
+            stopped = self._explore()
             if not self._timed():
                 raise self._nothing()
-            return self._result(*self._winner())
+            return self._result(*self._winner(), stopped)
         except KeyboardInterrupt:
-            if not self._timed():
+            if self._timed():
+                return self._result(*self._first(), INTERRUPTED)
+            known = best_known(self.task, self.known, self.database)
+            if known is None:
                 raise  # there is nothing to give
-            return self._result(*self._first(), is_complete=False)
+            return known
 
-    def _explore(self) -> None:
-        while self._more():
-            programs = self.policy.ask(self.budget.batch(len(self.records)))
-            if not programs or not self._batch(programs):
-                return
+    def _explore(self) -> str:
+        """Measure batches until something ends it: what, in words."""
+        if not self.database.ranking(self.known, versions()["llvm"]):
+            self._prepare()
+        policy = self.decide(self.known, self.database)
+        while not (reason := self._end(policy)):
+            start = monotonic()
+            programs = policy.ask(self.budget.batch(len(self.trials)))
+            self.thinking = monotonic() - start
+            if not programs:
+                return "all of the space is measured"
+            before = len(self.trials)
+            if reason := self._batch(programs):
+                return reason
+            self._tell(policy, self.trials[before:])
+        return reason
 
-    def _more(self) -> bool:
-        return self.budget.allows(len(self.records), self.spent)
+    def _prepare(self) -> None:
+        """Let a runner that can begin to work, before candidates are chosen."""
+        prepare = getattr(self.runner, "prepare", None)
+        if prepare is not None:
+            prepare(self.known)
 
-    def _batch(self, programs: Sequence[Program]) -> bool:
+    def _end(self, policy: Policy) -> str:
+        """Why there is no other batch; empty if there is one."""
+        if self.budget.trials is not None and len(self.trials) >= self.budget.trials:
+            return "trials"
+        if self.trials and self._left() < self.thinking + self.spent.trial:
+            return "seconds"
+        best = self._best()
+        return policy.is_done(None if best is None else best.seconds)
+
+    def _left(self) -> float:
+        """Seconds left for trials: all but what ranking will take."""
+        if self.budget.seconds is None:
+            return FOREVER
+        return self.budget.seconds - self.spent.seconds - self._reserve()
+
+    def _batch(self, programs: Sequence[Program]) -> str:
         """Measure what is not known yet. Outcomes are noted as they come; afterwards
         everything is in the order of the decisions, which does not depend on it.
-        False if the search ends within the batch."""
-        found: dict[int, Record] = {}
-        best, start = self._best(), len(self.records)
-        goes_on = True
+        Why the search ends within the batch, or an empty string."""
+        found: dict[int, Trial] = {}
+        best, start = self._best(), len(self.trials)
+        reason = ""
         try:
-            for at, record in self._outcomes(programs, best):
-                found[at] = record
-                self._note(programs[at], record)
-                if not self._goes_on():
-                    goes_on = False
+            for at, trial, is_new in self._outcomes(programs, best):
+                found[at] = trial
+                self._note(trial)
+                reason = self._heard(is_new)
+                if reason:
                     break
+            else:
+                reason = "" if len(found) == len(programs) else "seconds"
         finally:
-            told = sorted(found)
-            self.records[start:] = [found[at] for at in told]
-            self.programs[start:] = [programs[at] for at in told]
-            outcomes = [record.outcome for record in self.records[start:]]
-            self.policy.tell(self.programs[start:], outcomes)
-        return goes_on
+            self.trials[start:] = [found[at] for at in sorted(found)]
+        return reason
+
+    def _tell(self, policy: Policy, trials: Sequence[Trial]) -> None:
+        start = monotonic()
+        outcomes = [trial.record.outcome for trial in trials]
+        policy.tell([trial.program for trial in trials], outcomes)
+        self.thinking += monotonic() - start
 
     def _outcomes(
-        self, programs: Sequence[Program], best: int | None
-    ) -> Iterator[tuple[int, Record]]:
-        """Records from the database first, then those of new measurements."""
+        self, programs: Sequence[Program], best: Trial | None
+    ) -> Iterator[tuple[int, Trial, bool]]:
+        """Records from the database first, then those of new measurements, which are
+        not all there if time is over. The last says whether it is new."""
         data = [to_data(program) for program in programs]
         missing = []
         for at, program in enumerate(data):
@@ -113,21 +164,52 @@ class Search:
             if record is None:
                 missing.append(at)
             else:
-                yield at, record
-        wanted = [programs[at] for at in missing]
-        for measured in self.runner.measure(self.known, wanted, self._incumbent(best)):
-            at = missing[measured.index]
-            yield at, self._store(data[at], measured)
+                self.spent.remember(record.spent)
+                yield at, Trial(programs[at], record), False
+        while missing and (count := self._fitting(len(missing))):
+            now, left = missing[:count], len(missing)
+            for measured in self._measure([programs[at] for at in now], best):
+                at = now[measured.index]
+                missing.remove(at)
+                record = self._store(data[at], measured)
+                yield at, Trial(programs[at], record, measured.checking), True
+            if len(missing) == left:
+                return  # the runner had no time for any of them
+
+    def _fitting(self, count: int) -> int:
+        """How many of so many candidates there is time for; while none has run, a few,
+        so that there is something soon."""
+        left = self._left()
+        if left == FOREVER:
+            return count
+        if not self._timed():
+            return min(count, FIRST)
+        return min(count, max(0, int(left / self.spent.trial)))
+
+    def _measure(
+        self, programs: Sequence[Program], best: Trial | None
+    ) -> Iterator[Measured]:
+        beside = None if best is None else Incumbent(best.program, best.seconds)
+        if self.budget.seconds is None:
+            return self.runner.measure(self.known, programs, beside)
+        until = monotonic() + self._left()
+        return self.runner.measure(self.known, programs, beside, until)
 
     def _store(self, program: Data, measured: Measured) -> Record:
         """Write a trial; when this returns it cannot be lost."""
-        record = self._record(program, "trial", measured, time.time())
+        spent = self.spent.lap(measured.spent)
+        record = self._record(program, "trial", measured, time.time(), spent)
         if isinstance(record.outcome, Failed) and record.outcome.cause == "lost":
             return record  # says nothing about the program: the next run tries again
         return replace(record, id=self.database.add(self.known, record))
 
     def _record(
-        self, program: Data, role: str, measured: Measured, created: float
+        self,
+        program: Data,
+        role: str,
+        measured: Measured,
+        created: float,
+        spent: float = 0.0,
     ) -> Record:
         return Record(
             workload=self.known.key,
@@ -135,108 +217,132 @@ class Search:
             program=program,
             outcome=measured.outcome,
             role=role,
-            spent=measured.spent,
+            spent=spent,
             verified=measured.verified,
             versions=dict(measured.versions) or versions(),
             host=measured.host or host(),
             created=created,
         )
 
-    def _note(self, program: Program, record: Record) -> None:
-        self.records.append(record)
-        self.programs.append(program)
-        self.spent += record.spent
+    def _note(self, trial: Trial) -> None:
+        self.trials.append(trial)
         best = self._best()
-        seconds = None if best is None else self.records[best].seconds
-        self.history.append(Moment(len(self.records), seconds, self.spent))
+        seconds = None if best is None else best.seconds
+        self.history.append(Moment(len(self.trials), seconds, self.spent.counted))
 
-    def _goes_on(self) -> bool:
+    def _heard(self, is_new: bool) -> str:
+        """Why the search ends after a trial; what is known already has no price."""
         now = self._progress()
         if self.listener is not None:
             self.listener(now)
         if self.stop is not None and self.stop(now):
-            return False
-        return self.budget.seconds is None or self.spent < self.budget.seconds
+            return "stopped by the caller"
+        is_late = is_new and bool(self._timed()) and self._left() <= 0
+        return "seconds" if is_late else ""
 
     def _progress(self) -> Progress:
         times = self._timed()
         return Progress(
             task=self.task,
-            trials=len(self.records),
+            trials=len(self.trials),
             total=self.budget.trials,
-            seconds=self.spent,
+            seconds=self.spent.counted,
             limit=self.budget.seconds,
             best=self.history[-1].best,
-            first=self.records[times[0]].seconds if times else None,
-            failures=len(self.records) - len(times),
-            record=self.records[-1],
+            first=times[0].seconds if times else None,
+            failures=len(self.trials) - len(times),
+            record=self.trials[-1].record,
         )
 
-    def _timed(self) -> list[int]:
-        return [at for at, r in enumerate(self.records) if isinstance(r.outcome, Timed)]
+    def _timed(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.record.seconds is not None]
 
-    def _order(self) -> list[int]:
+    def _order(self) -> list[Trial]:
         """Those that ran, the fastest first; of equal ones the earlier."""
-        return sorted(self._timed(), key=lambda at: (self.records[at].seconds, at))
+        return sorted(self._timed(), key=lambda trial: trial.seconds)
 
-    def _best(self) -> int | None:
-        return next(iter(self._order()), None)
-
-    def _incumbent(self, best: int | None) -> Incumbent | None:
-        if best is None:
-            return None
-        return Incumbent(self.programs[best], self._seconds(best))
+    def _best(self) -> Trial | None:
+        return min(self._timed(), key=lambda trial: trial.seconds, default=None)
 
     # -- the end -----------------------------------------------------------------------
 
-    def _result(
-        self, program: Program, seconds: float, is_complete: bool = True
-    ) -> Result:
+    def _result(self, program: Program, seconds: float, stopped: str) -> Result:
         return Result(
             self.task,
             program,
             seconds,
-            tuple(self.records),
+            tuple(trial.record for trial in self.trials),
             tuple(self.history),
-            is_complete,
+            stopped,
         )
 
     def _first(self) -> tuple[Program, float]:
         """The best trial."""
-        at = self._order()[0]
-        return self.programs[at], self._seconds(at)
+        best = self._best()
+        assert best is not None
+        return best.program, best.seconds
 
     def _winner(self) -> tuple[Program, float]:
         """The best of all: this search's best few and the best known before, timed side
-        by side unless the last such ranking has all of them."""
-        finalists = self._finalists()
+        by side unless the last such ranking has all of them, or time is short."""
         ranking = self.database.ranking(self.known, versions()["llvm"])
         known = [record.program for record in ranking]
-        if any(self.records[at].program not in known for at in finalists):
-            self._rank(finalists, _winner(ranking))
+        finalists = self._finalists()
+        if any(trial.record.program not in known for trial in finalists):
+            finalists = finalists[: self._rankable(finalists)]
+            if not finalists or not self._rank(finalists, _winner(ranking)):
+                return self._better(_winner(ranking))
             ranking = self.database.ranking(self.known, versions()["llvm"])
         winner = _winner(ranking)
-        if winner is None or winner.seconds is None:
-            return self._unranked(ranking)
-        task = self.database.task_of(winner, self.known.target)
-        return replay(task, winner.program), winner.seconds
+        return self._unranked(ranking) if winner is None else self._replayed(winner)
 
-    def _seconds(self, at: int) -> float:
-        seconds = self.records[at].seconds
-        assert seconds is not None
-        return seconds
+    def _replayed(self, record: Record) -> tuple[Program, float]:
+        assert record.seconds is not None
+        task = self.database.task_of(record, self.known.target)
+        return replay(task, record.program), record.seconds
 
-    def _finalists(self) -> list[int]:
+    def _better(self, champion: Record | None) -> tuple[Program, float]:
+        """The best trial, or the winner of an earlier ranking if that is faster."""
+        program, seconds = self._first()
+        if champion is None or champion.seconds is None or champion.seconds >= seconds:
+            return program, seconds
+        return self._replayed(champion)
+
+    def _finalists(self) -> list[Trial]:
         order = self._order()
-        limit = NEAR * self._seconds(order[0])
-        return [at for at in order if self._seconds(at) <= limit][:FINALISTS]
+        if not order:
+            return []
+        limit = NEAR * order[0].seconds
+        return [trial for trial in order if trial.seconds <= limit][:FINALISTS]
+
+    def _costs(self, finalists: Sequence[Trial]) -> list[Finalist]:
+        """What each finalist takes in the ranking."""
+        places = {id(trial): at for at, trial in enumerate(self.trials)}
+        count = len(self.trials)
+        return [
+            Finalist(x.seconds, x.checking, count - places[id(x)]) for x in finalists
+        ]
+
+    def _reserve(self) -> float:
+        """Seconds to keep for ranking: a share of all, or it is left out."""
+        assert self.budget.seconds is not None
+        costs = self._costs(self._finalists())
+        count = affordable(costs, SHARE * self.budget.seconds)
+        return ranking_seconds(costs[:count]) if count else 0.0
+
+    def _rankable(self, finalists: Sequence[Trial]) -> int:
+        """How many finalists there is time to rank."""
+        if self.budget.seconds is None:
+            return len(finalists)
+        left = self.budget.seconds - self.spent.seconds
+        return affordable(self._costs(finalists), left)
 
     def _unranked(self, ranking: Sequence[Record]) -> tuple[Program, float]:
         """Every finalist failed its last check: the best trial that was not one."""
         failed = [record.program for record in ranking]
-        for at in self._order():
-            if self.records[at].program not in failed:
-                return self.programs[at], self._seconds(at)
+        for trial in self._order():
+            if trial.record.program not in failed:
+                return trial.program, trial.seconds
         raise MeasureError(
             f"tuning of {self._name}",
             f"all {len(ranking)} finalists failed when they were ranked; "
@@ -244,16 +350,23 @@ class Search:
             "`ansor records DB --reproduce N` runs one of them again",
         )
 
-    def _rank(self, finalists: Sequence[int], champion: Record | None) -> None:
-        """Time them side by side, and store the winner first."""
-        data = [self.records[at].program for at in finalists]
-        programs = [self.programs[at] for at in finalists]
+    def _rank(self, finalists: Sequence[Trial], champion: Record | None) -> bool:
+        """Time them side by side, and store the winner first; False if there was not
+        enough time for it."""
+        data = [trial.record.program for trial in finalists]
+        programs = [trial.program for trial in finalists]
         if champion is not None and champion.program not in data:
             task = self.database.task_of(champion, self.known.target)
             if task.dag == self.known.dag:
                 data.append(champion.program)
                 programs.append(replay(task, champion.program))
-        ranked = self.runner.rank(self.known, programs)
+        if self.budget.seconds is None:
+            ranked = self.runner.rank(self.known, programs)
+        else:
+            until = monotonic() + OVERTIME + self.budget.seconds - self.spent.seconds
+            ranked = self.runner.rank(self.known, programs, until)
+        if not ranked.outcomes:
+            return False
         order = sorted(range(len(programs)), key=lambda n: n != ranked.winner)
         now = time.time()  # the same for all: so they are found together
         records = [
@@ -261,30 +374,40 @@ class Search:
             for n in order
         ]
         self.database.add_all(self.known, records)
+        return True
 
     def _nothing(self) -> MeasureError:
-        if not self.records:
+        if not self.trials:
             return MeasureError(
                 f"tuning of {self._name}",
                 "the space has no program that the target can run",
                 "loosen constraints=…, or see what ansor.sketches(task) gives",
             )
         counts: dict[str, int] = {}
-        for record in self.records:
-            assert isinstance(record.outcome, Failed)
-            kind = f"{record.outcome.stage} ({record.outcome.cause})"
+        for trial in self.trials:
+            assert isinstance(trial.record.outcome, Failed)
+            kind = f"{trial.record.outcome.stage} ({trial.record.outcome.cause})"
             counts[kind] = counts.get(kind, 0) + 1
         list_ = ", ".join(f"{count} at {kind}" for kind, count in counts.items())
         return MeasureError(
             f"tuning of {self._name}",
-            f"none of {len(self.records)} candidates gave a time: {list_}; "
-            f"the first: {self.records[0].outcome}",
+            f"none of {len(self.trials)} candidates gave a time: {list_}; "
+            f"the first: {self.trials[0].record.outcome}",
             "`ansor records DB --reproduce N` runs one of them again",
         )
 
     @property
     def _name(self) -> str:
         return repr(self.task.dag.outputs[0].name)
+
+
+def best_known(task: Task, known: Task, database: Database) -> Result | None:
+    """What earlier runs have found, for one that has nothing itself."""
+    record = database.best(known, llvm=versions()["llvm"])
+    if record is None or record.seconds is None:
+        return None
+    program = replay(database.task_of(record, known.target), record.program)
+    return Result(task, program, record.seconds, (), (), INTERRUPTED)
 
 
 def _winner(ranking: Sequence[Record]) -> Record | None:

@@ -27,6 +27,10 @@ class Policy(Protocol):
     def tell(self, programs: Sequence[Program], outcomes: Sequence[Outcome]) -> None:
         """The outcomes of programs that were asked for, in that order."""
 
+    def is_done(self, best: float | None) -> str:
+        """Why more trials are not worth their time, in a few words; empty while they
+        are. `best` is what the fastest program takes."""
+
 
 class RandomPolicy:
     """Programs drawn at random, every sketch as often as the others."""
@@ -51,6 +55,9 @@ class RandomPolicy:
 
     def tell(self, programs: Sequence[Program], outcomes: Sequence[Outcome]) -> None:
         """Chance does not learn."""
+
+    def is_done(self, best: float | None) -> str:
+        return ""
 
     def _next(self) -> int:
         """The sketches in a new random order, again and again."""

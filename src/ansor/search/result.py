@@ -13,6 +13,8 @@ from ansor.schedule.program import Program
 from ansor.search.build import kernel_of
 from ansor.te.task import Task
 
+INTERRUPTED = "interrupted"
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -36,7 +38,17 @@ class Result:
     seconds: float  # of one call
     records: tuple[Record, ...]  # of this search, in order of the trials
     history: tuple[Moment, ...]
-    is_complete: bool = True  # False: interrupted, the best so far
+    stopped: str = "trials"  # what ended the search
+
+    @property
+    def is_complete(self) -> bool:
+        """False if the search was interrupted: this is the best so far."""
+        return self.stopped != INTERRUPTED
+
+    @property
+    def spent(self) -> float:
+        """Seconds of wall-clock up to the last trial, in earlier runs too."""
+        return self.history[-1].spent if self.history else 0.0
 
     @property
     def trials(self) -> int:

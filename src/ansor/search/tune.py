@@ -8,15 +8,21 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ansor.codegen.calibrate import calibrate
+from ansor.cost.machine import look_again
 from ansor.cost.model import CostModel
 from ansor.errors import MeasureError, ScheduleError
+from ansor.measure.identity import versions
 from ansor.measure.local import LocalRunner
 from ansor.measure.runner import Runner
 from ansor.records.database import Database
-from ansor.search.loop import Budget, Search
-from ansor.search.policies import check_policy, make_policy
+from ansor.search.budget import Budget, Spent
+from ansor.search.loop import Search
+from ansor.search.policies import TRANSFERS, check_policy, make_policy
+from ansor.search.policy import Policy
 from ansor.search.progress import Listener, Stop, listener
 from ansor.search.result import Result
+from ansor.search.transfer import start_of
 from ansor.space.constraints import Constraint
 from ansor.space.derive import sketches
 from ansor.space.rules import Rule
@@ -35,6 +41,7 @@ def tune(
     policy: str = "evolution",
     rules: Sequence[Rule] = (),
     constraints: Sequence[Constraint] = (),
+    transfer: bool = True,
     progress: Listener | bool | None = None,
     stop: Stop | None = None,
 ) -> Result:
@@ -45,6 +52,11 @@ def tune(
     search goes on where it was: decisions are made again, what was measured is not
     measured again, and both budgets count what was spent before.
 
+    Records of other tasks in the database help, unless `transfer` is False: good
+    programs of related ones are half of the first batch, and what a model learns from
+    their trials counts while it ranks those of this task well. What there was when a
+    search first began counts for it, also when it goes on later.
+
     `progress` is called after every trial, or prints if True; `stop` ends the search
     when it returns True. Ctrl-C ends it, too, with the best so far.
 
@@ -54,25 +66,39 @@ def tune(
     >>> result.trials, result.seconds < 1
     (4, True)
     """
+    spent = Spent()
     _check(task, trials, seconds, policy)
-    with ExitStack() as stack:
-        if not isinstance(database, Database):
-            database = stack.enter_context(_opened(database, stack))
-        if runner is None:
-            runner = stack.enter_context(LocalRunner(seed=seed))
-        known = database.task(task)
+
+    def decide(known: Task, database: Database) -> Policy:
+        if known.target.kind == "cpu" and known.target.is_host:
+            calibrate(known.target)  # once per machine
+            look_again()
         found = sketches(known, rules, constraints)
-        search = Search(
-            task,
-            known,
-            make_policy(policy, known, found, seed, model),
-            database,
-            runner,
-            Budget(trials, seconds),
-            listener(progress),
-            stop,
-        )
-        return search.run()
+        start = None
+        if transfer and policy in TRANSFERS:
+            llvm = versions()["llvm"]
+            start = start_of(database, known, found, seed, llvm, model is None)
+        return make_policy(policy, known, found, seed, model, start)
+
+    def search(database: Database, runner: Runner) -> Result:
+        known, budget = database.task(task), Budget(trials, seconds)
+        hear = listener(progress)
+        return Search(
+            task, known, decide, database, runner, budget, hear, stop, spent
+        ).run()
+
+    result = None
+    try:
+        with ExitStack() as stack:
+            if not isinstance(database, Database):
+                database = stack.enter_context(_opened(database, stack))
+            if runner is None:
+                runner = stack.enter_context(LocalRunner(seed=seed))
+            result = search(database, runner)
+    except KeyboardInterrupt:  # while closing, if there is a result
+        if result is None:
+            raise
+    return result
 
 
 def _opened(path: str | PathLike[str] | None, stack: ExitStack) -> Database:

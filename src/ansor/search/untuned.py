@@ -1,134 +1,129 @@
-"""A decent program without any search: inline, tile for registers, vectorise.
+"""The analytic model's choice: a program of a task without measuring anything."""
 
-Fixed rules, the same for every shape. They give each stage the structure that fits its
-accesses; sizes that fit a machine and a shape are what tuning is for.
-"""
+from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from ansor import schedule
+from ansor.cost.analytic import seconds
 from ansor.errors import ScheduleError
-from ansor.ir.ops import REDUCERS
-from ansor.ir.visit import loads, variables
-from ansor.schedule.program import Program, Sketch
-from ansor.schedule.steps import Annotate, Inline, Reorder, RFactor, Split, Step
-from ansor.te.analysis import is_strictly_inlineable
-from ansor.te.stage import Stage
+from ansor.schedule.program import Program
+from ansor.search.evolution import neighbours
+from ansor.search.judge import Floats
+from ansor.space.derive import derive
+from ansor.space.points import chosen, distinct, draw, empty, together
+from ansor.space.sketch import Sketch
+from ansor.space.table import Matrix
 from ansor.te.task import Task
 
-ROWS = 4  # of a register tile
-LARGEST = 24  # loads and stages that may be put together into one formula
+# Most of the time goes into sketches and their nests, hardly any into points.
+SKETCHES = 16  # that are looked at: those with the fewest unusual choices
+NESTS = 72  # of these sketches together, about
+DRAWN = 1024  # points of each sketch
+SCORED = 192  # of these, if the target can run so many
+FEW = 64  # points that are too few to start from
+REFINED = (4, 2, 1, 1, 1)  # sketches, round by round: those with the best points
+KEPT = 128  # best points of a sketch, from which a round starts
+CROSSED = 512  # children of pairs of these
+MUTATED = 16  # the best, with
+CHILDREN = 8  # changes of each
+TRIES = 8  # programs that may turn out not to lower
 
 
 def untuned(task: Task) -> Program:
-    """One program of a task; every task has one."""
-    inlined = _inlined(task)
-    steps: list[Step] = [Inline(name) for name in inlined]
-    kept = (stage for stage in task.dag.stages if stage.name not in inlined)
-    sketch = Sketch(task, (*steps, *(s for stage in kept for s in _steps(task, stage))))
+    """The program of a task that the analytic model believes in most, the same at
+    every call. Where no structure fits the target, the loops as they are written."""
+    plain = Program(schedule.Sketch(task))
+    if task.target.kind != "cpu":  # there is no code for what the rules make of it
+        return plain
+    return next(filter(_lowers, best_believed(task)), plain)
+
+
+def best_believed(task: Task) -> Iterator[Program]:
+    """A few programs of a task, the best first."""
+    rng = np.random.default_rng(0)
+    started = [Believed.of(x, _drawn(x, rng)) for x in _structures(task)]
+    parts = _sorted(started)
+    for count in REFINED:
+        parts = _sorted([x.refined(rng) for x in parts[:count]]) + parts[count:]
+    rows = [(time, x.sketch, row) for x in parts for time, row in x.top(TRIES)]
+    for _, sketch, row in sorted(rows, key=lambda entry: entry[0])[:TRIES]:
+        yield sketch.program(row)
+
+
+def _lowers(program: Program) -> bool:
     try:
-        _ = sketch.plan
-    except ScheduleError:  # a structure the rules did not foresee: as it stands, then
-        sketch = Sketch(task, tuple(steps))
-    return Program(sketch)
-
-
-def _inlined(task: Task) -> list[str]:
-    """Cheap stages, and those that a single stage without a reduction reads.
-
-    What is inlined is computed again at every place that reads it, so formulas may
-    grow only so far; a stage that would exceed it is computed by itself.
-    """
-    outputs = {buffer.name for buffer in task.dag.outputs}
-    sizes: dict[str, int] = {}  # of the formulas to be put in for their loads
-    inlined: list[str] = []
-    for stage in task.dag.stages:
-        reads = [load for expr in stage.body for load in loads(expr)]
-        size = 1 + sum(sizes.get(load.buffer.name, 1) for load in reads)
-        is_output = any(buffer.name in outputs for buffer in stage.buffers)
-        if not is_output and size <= LARGEST and _may_inline(task, stage):
-            inlined.append(stage.name)
-            sizes[stage.name] = size
-    return inlined
-
-
-def _may_inline(task: Task, stage: Stage) -> bool:
-    if stage.reducer is not None:
+        program.lower()
+    except ScheduleError:
         return False
-    readers = task.dag.consumers(stage.name)
-    alone = len(readers) == 1 and readers[0].reducer is None
-    return alone or is_strictly_inlineable(task.dag, stage)
+    return True
 
 
-def _steps(task: Task, stage: Stage) -> list[Step]:
-    lanes = task.target.lanes(stage.buffers[0].dtype)
-    if stage.reducer is None:
-        return _elementwise(stage)
-    along = _contiguous_reduction(stage)
-    if along is not None:
-        return _partial_results(stage, along, 4 * lanes)
-    return _tile(stage, 2 * lanes) if stage.axes else []
+def _structures(task: Task) -> list[Sketch]:
+    found: list[Sketch] = []
+    nests = 0
+    for sketch in islice(derive(task), SKETCHES):
+        found.append(sketch)
+        nests += len(sketch.plan.nests)
+        if nests >= NESTS:
+            break
+    return found
 
 
-def _elementwise(stage: Stage) -> list[Step]:
-    """The last axis in vectors, the first (if another) on all cores."""
-    steps: list[Step] = []
-    if stage.axes:
-        steps.append(Annotate(stage.name, stage.axes[-1].name, "vectorize"))
-    return steps + _parallel(stage, [axis.name for axis in stage.axes[:-1]])
+@dataclass(frozen=True)
+class Believed:
+    """Points of a sketch with their analytic seconds, the best first."""
+
+    sketch: Sketch
+    points: Matrix
+    seconds: Floats
+
+    @classmethod
+    def of(cls, sketch: Sketch, points: Matrix) -> Believed:
+        times = seconds(sketch, points)
+        order = np.argsort(times, kind="stable")
+        return cls(sketch, points[order], times[order])
+
+    def top(self, count: int) -> Iterator[tuple[float, tuple[int, ...]]]:
+        for time, row in zip(self.seconds[:count], self.points, strict=False):
+            yield float(time), tuple(map(int, row))
+
+    def refined(self, rng: np.random.Generator) -> Believed:
+        """After neighbours of the best point, mutations, and children of pairs: a time
+        is a sum over statements, so good stages of two points are good together."""
+        sketch, best = self.sketch, self.points[:KEPT]
+        mothers, fathers = rng.integers(len(best), size=(2, CROSSED))
+        new = together(
+            [
+                neighbours(sketch, best[0]),
+                sketch.mutate(np.repeat(best[:MUTATED], CHILDREN, axis=0), rng),
+                sketch.cross(best[mothers], best[fathers], rng),
+            ]
+        )
+        new = chosen(new, sketch.feasible(new))
+        return self.of(sketch, distinct(together([best, new])))
 
 
-def _contiguous_reduction(stage: Stage) -> str | None:
-    """The reduction axis along which memory is read, if no spatial axis is."""
-    reduced = {axis.name for axis in stage.reduce_axes}
-    last = {
-        name
-        for expr in stage.body
-        for load in loads(expr)
-        if load.indices
-        for name in variables(load.indices[-1])
-    }
-    spatial = {axis.name for axis in stage.axes}
-    if last & spatial or stage.reducer not in REDUCERS:
-        return None
-    return min(last & reduced, default=None)
+def _sorted(parts: Iterable[Believed]) -> list[Believed]:
+    """By their best points; without those that have none."""
+    return sorted((x for x in parts if len(x.points)), key=lambda x: x.seconds[0])
 
 
-def _partial_results(stage: Stage, axis: str, width: int) -> list[Step]:
-    """Reduce into a vector of partial results, then those."""
-    (extent,) = (a.extent for a in stage.reduce_axes if a.name == axis)
-    if extent < 2 * width:
-        return _parallel(stage, [a.name for a in stage.axes])
-    partial, inner = f"{stage.name}.rf", f"{axis}.1"
-    others = [a.name for a in stage.reduce_axes if a.name != axis]
-    spatial = [a.name for a in stage.axes]
-    return [
-        Split(stage.name, axis, (width,)),
-        RFactor(stage.name, inner),
-        Reorder(partial, (*spatial, *others, f"{axis}.0", inner)),
-        Annotate(partial, inner, "vectorize"),
-        Annotate(stage.name, inner, "vectorize"),
-        *(Annotate(partial, name, "parallel") for name in spatial[:1]),
-    ]
-
-
-def _tile(stage: Stage, width: int) -> list[Step]:
-    """A few rows by a few vectors in registers, the reduction around them."""
-    name, (*outer, column) = stage.name, [axis.name for axis in stage.axes]
-    reduced = [axis.name for axis in stage.reduce_axes]
-    steps: list[Step] = [Split(name, column, (width,))]
-    inner = [f"{column}.1"]
-    around = [*outer, f"{column}.0"]
-    if outer:
-        row = outer[-1]
-        steps.append(Split(name, row, (ROWS,)))
-        around = [*outer[:-1], f"{row}.0", f"{column}.0"]
-        inner = [f"{row}.1", *inner]
-        steps.append(Annotate(name, f"{row}.1", "unroll"))
-    return [
-        *steps,
-        Reorder(name, (*around, *reduced, *inner)),
-        Annotate(name, f"{column}.1", "vectorize"),
-        *_parallel(stage, around),
-    ]
-
-
-def _parallel(stage: Stage, loops: list[str]) -> list[Step]:
-    return [Annotate(stage.name, loops[0], "parallel")] if loops else []
+def _drawn(sketch: Sketch, rng: np.random.Generator) -> Matrix:
+    """Points that the target can run. Where chance finds few, parts of points that
+    are too large are replaced by the smallest there is: cheaper than to enumerate
+    what fits, as `sketch.sample` does."""
+    drawn = draw(sketch.table, DRAWN, rng)
+    fits = sketch.feasible(drawn)
+    found = chosen(drawn, fits)
+    if len(found) < FEW:
+        smallest = empty(DRAWN, len(sketch.knobs))
+        smallest[:] = [knob.candidates[0] for knob in sketch.knobs]
+        mixed = sketch.cross(drawn, smallest, rng)
+        mixed = together([mixed, smallest[:1]])
+        found = together([found, chosen(mixed, sketch.feasible(mixed))])
+    return distinct(found)[:SCORED]

@@ -10,7 +10,7 @@ from ansor.ir.affine import linear
 from ansor.ir.expr import Var
 from ansor.ir.visit import variables
 from ansor.schedule.plan import Nest, SplitRelation
-from ansor.schedule.steps import Annotate, LayoutRewrite, Pack, Step
+from ansor.schedule.steps import Annotate, LayoutRewrite, Pack, Reorder, Step
 from ansor.space.sketch import Sketch
 
 
@@ -58,10 +58,15 @@ def copy_steps(sketch: Sketch, name: str) -> list[Step]:
     nest = sketch.plan.nest(name)
     if not nest.loops:
         return []
-    innermost = nest.loops[-1]
-    last = nest.stage.axes[-1].name
-    kind = "vectorize" if nest.axis_of(innermost) == {last} else "unroll"
-    return [Annotate(name, innermost, kind)]
+    *outer, innermost = nest.loops
+    axes = [axis.name for axis in nest.stage.axes]
+    if nest.axis_of(innermost) != {axes[-1]}:
+        return [Annotate(name, innermost, "unroll")]
+    order = sorted(outer, key=lambda loop: min(map(axes.index, nest.axis_of(loop))))
+    steps: list[Step] = [Annotate(name, innermost, "vectorize")]
+    if order != outer:  # rows of the source in one go, spread over the blocks
+        steps.insert(0, Reorder(name, (*order, innermost)))
+    return steps
 
 
 def _is_tiled(nest: Nest) -> bool:

@@ -1,0 +1,1 @@
+"""Competitors of a benchmark, each in a process of its own."""

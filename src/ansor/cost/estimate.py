@@ -12,7 +12,9 @@ from ansor.cost.machine import Machine
 from ansor.cost.nests import Statement
 
 FAR = 1.0  # share of the time of far traffic that nothing hides
-OVERLAP = 0.4  # share of the shorter of computing and fetching that is not hidden
+# Share of the shorter of computing and fetching that is not hidden: of data in long
+# runs, which are fetched ahead, and what is added where every line stands alone.
+OVERLAP, ALONE = 0.1, 0.4
 # Filled up to the first share, a cache keeps everything; up to the second, ever less.
 FULL, SPILLED = 0.9, 2.5
 SHORT = 4.0  # lines that could be fetched while the first one of a run is waited for
@@ -296,8 +298,9 @@ class Estimate:
         """Seconds but for data from beyond the second level."""
         m = self.machine
         fetching = self._only(0) * np.float32(m.line / m.bandwidths[0])
+        shown = np.float32(OVERLAP) + np.float32(ALONE) * self.short
         shorter = least(self.compute, fetching)
-        return most(self.compute, fetching) + np.float32(OVERLAP) * shorter
+        return most(self.compute, fetching) + shown * shorter
 
     @cached_property
     def memory(self) -> Real:

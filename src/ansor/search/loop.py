@@ -30,7 +30,7 @@ from ansor.search.result import INTERRUPTED, Moment, Result
 from ansor.space.replay import replay
 from ansor.te.task import Task
 
-FINALISTS = 5  # timed side by side at the end, if they are
+FINALISTS = 8  # timed side by side at the end, if they are
 FIRST = 2  # candidates that are measured first, if time is short
 NEAR = 1.15  # times slower than the best, at most
 OVERTIME = 0.5  # seconds beyond the budget that a ranking may end

@@ -17,7 +17,7 @@ FURTHEST = 3.0  # deviations from the mean: beyond, inputs count as this far
 LEAST = 1e-4  # deviation of a column that varies at all
 
 BELIEVED = 0.5  # of the trend; what stands on it learns the rest
-CHUNK = 8192  # rows at a time: their columns stay in the cache
+CHUNK = 1024  # rows at a time: a product too small to be worth threads of BLAS
 
 FIELDS = ("mean", "scale", "weights")
 

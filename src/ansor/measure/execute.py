@@ -26,8 +26,7 @@ from ansor.records.outcome import Failed, Outcome, Timed, outcome_to_data
 from ansor.te.data import dag_from_data
 
 Reply = tuple[Header, bytes]
-SLOW = 0.02  # seconds: a call this slow, and so far from the best, is not repeated
-FAR = 1.5  # times slower
+SLOW = 0.25  # seconds: a call this slow, and far from the best, is not repeated
 TOO_SLOW = 2.0  # seconds: nor is this one, whatever the best
 
 
@@ -134,7 +133,7 @@ class Bench:
     def _time(
         self, built: Built, settings: Sampling, best: float | None, once: float
     ) -> Outcome:
-        hopeless = best is not None and once > max(SLOW, FAR * best)
+        hopeless = best is not None and once > max(SLOW, 3 * best)
         if hopeless or once > TOO_SLOW:
             return Timed((once,), stopped=hopeless)
         timed = self._timing(built)

@@ -34,7 +34,7 @@ class Sampling:
 
     sample: float = 1e-3
     budget: float = 0.028  # for the samples, the anchor's included
-    limit: float = 0.6  # of a candidate whose calls are long; one sample at least
+    limit: float = 1.0  # of a candidate whose calls are long; one sample at least
     fewest: int = 3
     most: int = 64
     precision: float = 0.01  # half of the interval of the estimate, as a share of it

@@ -26,6 +26,7 @@ from ansor.search.transfer import start_of
 from ansor.space.constraints import Constraint
 from ansor.space.derive import sketches
 from ansor.space.rules import Rule
+from ansor.target import Target
 from ansor.te.task import Task
 
 
@@ -70,9 +71,7 @@ def tune(
     _check(task, trials, seconds, policy)
 
     def decide(known: Task, database: Database) -> Policy:
-        if known.target.kind == "cpu" and known.target.is_host:
-            calibrate(known.target)  # once per machine
-            look_again()
+        _calibrated(known.target)
         found = sketches(known, rules, constraints)
         start = None
         if transfer and policy in TRANSFERS:
@@ -80,25 +79,29 @@ def tune(
             start = start_of(database, known, found, seed, llvm, model is None)
         return make_policy(policy, known, found, seed, model, start)
 
-    def search(database: Database, runner: Runner) -> Result:
-        known, budget = database.task(task), Budget(trials, seconds)
-        hear = listener(progress)
-        return Search(
-            task, known, decide, database, runner, budget, hear, stop, spent
-        ).run()
-
     result = None
+    budget, hear = Budget(trials, seconds), listener(progress)
     try:
         with ExitStack() as stack:
             if not isinstance(database, Database):
                 database = stack.enter_context(_opened(database, stack))
             if runner is None:
                 runner = stack.enter_context(LocalRunner(seed=seed))
-            result = search(database, runner)
+            known = database.task(task)
+            result = Search(
+                task, known, decide, database, runner, budget, hear, stop, spent
+            ).run()
     except KeyboardInterrupt:  # while closing, if there is a result
         if result is None:
             raise
     return result
+
+
+def _calibrated(target: Target) -> None:
+    """Let the analytic model know this machine; it is measured once, then stored."""
+    if target.kind == "cpu" and target.is_host:
+        calibrate(target)
+        look_again()
 
 
 def _opened(path: str | PathLike[str] | None, stack: ExitStack) -> Database:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import log2
 
 import numpy as np
 
@@ -19,6 +20,7 @@ OVERLAP, ALONE = 0.1, 0.4
 FULL, SPILLED = 0.9, 2.5
 SHORT = 4.0  # lines that could be fetched while the first one of a run is waited for
 CROWD = 0.1  # share of the other two of arithmetic, loads and issue that shows
+JOIN = 1.5  # instructions that halve the lanes of one result
 DRAIN = 4.0  # cycles that the end of a reduction in registers takes
 TURN = 1.5  # cycles of one more turn of a loop around other loops
 GATHER = 2.0  # instructions for one lane that is loaded by itself
@@ -163,6 +165,14 @@ class Estimate:
         around = any(x.is_reduce for x in s.loops[s.own : s.accumulate])
         return self.stores if s.nest.stage.reducer and around else ZERO
 
+    @cached_property
+    def joins(self) -> Real:
+        """Instructions that add up the lanes of results."""
+        s = self.statement
+        if s.vector is None or not s.loops[s.vector].is_reduce:
+            return ZERO
+        return self.stores * np.float32(JOIN * log2(s.lanes))
+
     # -- cycles ----------------------------------------------------------------------
 
     @cached_property
@@ -170,7 +180,7 @@ class Estimate:
         """Cycles of arithmetic; additions that wait for each other take the latency of
         each, as far as the core cannot go on with what comes next."""
         s = self.statement
-        busy = self.slots * np.float32(1 / self.machine.fma_pipes)
+        busy = (self.slots + self.joins) * np.float32(1 / self.machine.fma_pipes)
         if s.nest.stage.reducer is None or s.start == s.tile:
             return busy
         steps = (
@@ -189,6 +199,7 @@ class Estimate:
     @cached_property
     def issuing(self) -> Real:
         found = self.slots + self.loads + self.stores + self.turns * np.float32(3)
+        found = found + self.joins
         guard = self.statement.work.guard
         if guard:
             found = found + self.loads * np.float32(guard)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansor.ir.affine import linear
-from ansor.ir.expr import Load, Var
+from ansor.ir.expr import Binary, Const, Expr, Load, Var
 from ansor.ir.ops import REDUCERS
-from ansor.ir.visit import loads, variables
+from ansor.ir.visit import children, loads, variables
 from ansor.te.stage import Axis, Stage
 
+LONG = 16  # neighbours with the same quotient: the longest vector's lanes
 FEW_VECTORS = 8  # an axis shorter than this many vectors is worth an alternative
 
 
@@ -41,7 +42,7 @@ def walk(stage: Stage, axis: Axis) -> Walk:
 
 
 def _kind(load: Load, axis: str) -> str:
-    using = [at for at, index in enumerate(load.indices) if axis in variables(index)]
+    using = [at for at, index in enumerate(load.indices) if axis in moving(index)]
     if not using:
         return "stay"
     last = len(load.indices) - 1
@@ -50,6 +51,18 @@ def _kind(load: Load, axis: str) -> str:
         return "next"
     plain = all(load.indices[at] == Var(axis) for at in using)
     return "pack" if plain and len(using) == 1 else "jump"
+
+
+def moving(expr: Expr) -> set[str]:
+    """Variables whose next value gives another one of the expression, as a rule: a
+    quotient such as the group of a channel stays for many."""
+    match expr:
+        case Binary("floordiv", Var(), Const(by)) if by >= LONG:
+            return set()
+        case Load():
+            return set(variables(expr))
+    below = [moving(child) for child in children(expr)]
+    return {expr.name} if isinstance(expr, Var) else set().union(*below)
 
 
 def vector_axes(stage: Stage, lanes: int, pack: bool) -> list[str]:

@@ -8,10 +8,9 @@ import numpy as np
 
 from ansor.ir.affine import linear
 from ansor.ir.expr import Load
-from ansor.ir.visit import variables
 from ansor.schedule.knobs import Column
 from ansor.schedule.plan import Nest
-from ansor.space.access import walk
+from ansor.space.access import moving, walk
 from ansor.space.code import border_axes, statements
 from ansor.space.view import Mask, View, copied_loops, first_reduce, vector_loop
 
@@ -32,6 +31,8 @@ def _tile_registers(view: View, nest: Nest) -> Column:
     tile = _Tile.of(nest)
     wide = view.vectors(nest, tile.vector)
     needed = view.product(nest, tile.rows) * wide * len(nest.stage.buffers) + 1
+    if tile.vector is not None and nest.is_reduce(tile.vector):
+        return needed + wide * _reused(view, nest, tile)
     for load in dict.fromkeys(nest.stage.loads):
         held, _ = _held(view, nest, load, tile)
         if tile.is_along(nest, load):
@@ -39,6 +40,20 @@ def _tile_registers(view: View, nest: Nest) -> Column:
         else:
             needed = needed + held - 1 + _scalars(view, nest, load, tile)
     return needed
+
+
+def _reused(view: View, nest: Nest, tile: _Tile) -> Column:
+    """Operands of lanes that are summed up in the end: all rows of each stay while the
+    one with the most rows is read one by one."""
+    loads = [x for x in dict.fromkeys(nest.stage.loads) if tile.is_along(nest, x)]
+    rows = [
+        view.product(nest, [x for x in tile.rows if nest.axis_of(x) & _used(load)])
+        for load in loads
+    ]
+    held = most = view.one - 1
+    for count in rows:
+        held, most = held + count, np.maximum(most, count)
+    return held - most + 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,8 @@ class _Tile:
 
 
 def _used(load: Load) -> frozenset[str]:
-    return frozenset().union(*(variables(index) for index in load.indices))
+    """Axes along which it reads other elements."""
+    return frozenset().union(*(moving(index) for index in load.indices))
 
 
 def _held(view: View, nest: Nest, load: Load, tile: _Tile) -> tuple[Column, Mask]:

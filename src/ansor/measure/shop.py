@@ -10,7 +10,8 @@ from ansor.measure.limits import Limits
 from ansor.measure.sampling import Sampling
 from ansor.te.task import Task
 
-REMEMBERED = 32  # pieces of object code, and tasks
+REMEMBERED = 32  # pieces of object code
+TASKS = 64  # of which arrays are kept
 
 
 class Shop:
@@ -41,7 +42,7 @@ class Shop:
         found = self._places.get(task.key)
         if found is not None and (found.task is task or found.task == task):
             return found
-        if found is not None or len(self._places) >= REMEMBERED:
+        if found is not None or len(self._places) >= TASKS:
             key = task.key if found is not None else next(iter(self._places))
             os.close(self._places.pop(key).memory)
         pending, self._pending = self._pending, None

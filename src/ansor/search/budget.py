@@ -28,9 +28,13 @@ class Budget:
 
     trials: int | None
     seconds: float | None
+    size: int = BATCH  # of a batch
 
     def batch(self, trials: int) -> int:
-        return BATCH if self.trials is None else min(BATCH, self.trials - trials)
+        """Candidates of the batch after so many trials."""
+        return (
+            self.size if self.trials is None else min(self.size, self.trials - trials)
+        )
 
 
 @dataclass
@@ -41,6 +45,7 @@ class Spent:
 
     since: float = field(default_factory=monotonic)  # the moment of the last trial
     counted: float = 0.0
+    trials: int = 0  # those remembered included
     runs: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property
@@ -49,6 +54,7 @@ class Spent:
 
     def remember(self, seconds: float) -> None:
         """A trial of an earlier run."""
+        self.trials += 1
         self.counted += seconds
         self.since = monotonic()
 
@@ -56,6 +62,7 @@ class Spent:
         """Seconds since the last trial. `running` is what this one took by itself."""
         now = monotonic()
         seconds, self.since = now - self.since, now
+        self.trials += 1
         self.counted += seconds
         self.runs.append(running)
         return seconds

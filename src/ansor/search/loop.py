@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import mean
 
 from ansor.errors import MeasureError
 from ansor.measure.identity import host, versions
@@ -16,6 +18,7 @@ from ansor.records.record import Record
 from ansor.schedule.data import to_data
 from ansor.schedule.program import Program
 from ansor.search.budget import (
+    RECENT,
     SHARE,
     Budget,
     Finalist,
@@ -35,6 +38,7 @@ FIRST = 2  # candidates that are measured first, if time is short
 NEAR = 1.15  # times slower than the best, at most
 OVERTIME = 0.5  # seconds beyond the budget that a ranking may end
 AGAIN = "again with other memory contents, arrays behind their guards"
+EXHAUSTED = "all of the space is measured"
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Trial:
 class Search:
     """One task being tuned. `known` is the task by the names the database has.
 
+    `run` does all of it. Of several tasks, each is begun, gets batches as somebody
+    decides, and is finished; then `spent` is what all have spent together, and
+    `reserve` says what their rankings will take.
+
     With a budget of trials no decision depends on the clock. With one of seconds the
     clock decides how much of a batch is measured, and who is ranked; what is asked of
     the policy is the same, so that a later run finds what this one has measured.
@@ -70,16 +78,26 @@ class Search:
     listener: Listener | None
     stop: Stop | None
     spent: Spent
+    reserve: Callable[[], float] | None = None
+    finalists: int = FINALISTS
+    is_alone: bool = True  # so that it goes on past its time until something has run
+    policy: Policy | None = None
     trials: list[Trial] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     thinking: float = 0.0  # seconds that the last batch took to choose
+    runs: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    ended: int = 0  # trials that all had when this had its last
 
     def run(self) -> Result:
+        """From the beginning to the end."""
         try:
-            stopped = self._explore()
+            self.begin()
+            while not (reason := self._end()):
+                if reason := self.step(self.budget.batch(len(self.trials))):
+                    break
             if not self._timed():
-                raise self._nothing()
-            return self._result(*self._winner(), stopped)
+                raise self.nothing()
+            return self.finish(reason)
         except KeyboardInterrupt:
             if self._timed():
                 return self._result(*self._first(), INTERRUPTED)
@@ -88,22 +106,48 @@ class Search:
                 raise  # there is nothing to give
             return known
 
-    def _explore(self) -> str:
-        """Measure batches until something ends it: what, in words."""
-        if not self.database.ranking(self.known, versions()["llvm"]):
+    def begin(self) -> None:
+        """Let the policy know the task, and the runner, where it has to measure: among
+        several tasks, where nothing is known."""
+        llvm = versions()["llvm"]
+        is_known = not self.is_alone and self.database.best(self.known, llvm)
+        if not is_known and not self.database.ranking(self.known, llvm):
             self._prepare()
-        policy = self.decide(self.known, self.database)
-        while not (reason := self._end(policy)):
-            start = monotonic()
-            programs = policy.ask(self.budget.batch(len(self.trials)))
-            self.thinking = monotonic() - start
-            if not programs:
-                return "all of the space is measured"
-            before = len(self.trials)
-            if reason := self._batch(programs):
-                return reason
-            self._tell(policy, self.trials[before:])
-        return reason
+        self.policy = self.decide(self.known, self.database)
+
+    def step(self, count: int) -> str:
+        """Measure a batch of so many, of a search that has begun. What ends the search,
+        in words, if something does: then the policy has not heard of it."""
+        assert self.policy is not None
+        start = monotonic()
+        programs = self.policy.ask(count)
+        self.thinking = monotonic() - start
+        if not programs:
+            return EXHAUSTED
+        before = len(self.trials)
+        if reason := self._batch(programs):
+            return reason
+        self._tell(self.policy, self.trials[before:])
+        return ""
+
+    def finish(self, stopped: str, is_ranked: bool = True) -> Result:
+        """The best of a search in which something has run: the winner of a ranking, or
+        just the fastest trial or the one of an earlier ranking."""
+        if is_ranked:
+            return self._result(*self._winner(), stopped)
+        ranking = self.database.ranking(self.known, versions()["llvm"])
+        return self._result(*self._better(_winner(ranking)), stopped)
+
+    def is_done(self) -> str:
+        """Why the policy expects nothing more; empty while it does."""
+        assert self.policy is not None
+        return self.policy.is_done(self.best)
+
+    @property
+    def best(self) -> float | None:
+        """Seconds of the fastest trial."""
+        found = self._best()
+        return None if found is None else found.seconds
 
     def _prepare(self) -> None:
         """Let a runner that can begin to work, before candidates are chosen."""
@@ -111,20 +155,25 @@ class Search:
         if prepare is not None:
             prepare(self.known)
 
-    def _end(self, policy: Policy) -> str:
+    def _end(self) -> str:
         """Why there is no other batch; empty if there is one."""
         if self.budget.trials is not None and len(self.trials) >= self.budget.trials:
             return "trials"
-        if self.trials and self._left() < self.thinking + self.spent.trial:
+        if self.trials and self._left() < self.thinking + self.trial_seconds:
             return "seconds"
-        best = self._best()
-        return policy.is_done(None if best is None else best.seconds)
+        return self.is_done()
+
+    @property
+    def trial_seconds(self) -> float:
+        """Of the next trial, about."""
+        return mean(self.runs) if self.runs else self.spent.trial
 
     def _left(self) -> float:
         """Seconds left for trials: all but what ranking will take."""
         if self.budget.seconds is None:
             return FOREVER
-        return self.budget.seconds - self.spent.seconds - self._reserve()
+        kept = self._reserve() if self.reserve is None else self.reserve()
+        return self.budget.seconds - self.spent.seconds - kept
 
     def _batch(self, programs: Sequence[Program]) -> str:
         """Measure what is not known yet. Outcomes are noted as they come; afterwards
@@ -182,9 +231,9 @@ class Search:
         left = self._left()
         if left == FOREVER:
             return count
-        if not self._timed():
+        if not self._timed() and (self.is_alone or left > 0):
             return min(count, FIRST)
-        return min(count, max(0, int(left / self.spent.trial)))
+        return min(count, max(0, int(left / self.trial_seconds)))
 
     def _measure(
         self, programs: Sequence[Program], best: Trial | None
@@ -198,6 +247,7 @@ class Search:
     def _store(self, program: Data, measured: Measured) -> Record:
         """Write a trial; when this returns it cannot be lost."""
         spent = self.spent.lap(measured.spent)
+        self.runs.append(measured.spent)
         record = self._record(program, "trial", measured, time.time(), spent)
         if isinstance(record.outcome, Failed) and record.outcome.cause == "lost":
             return record  # says nothing about the program: the next run tries again
@@ -226,9 +276,8 @@ class Search:
 
     def _note(self, trial: Trial) -> None:
         self.trials.append(trial)
-        best = self._best()
-        seconds = None if best is None else best.seconds
-        self.history.append(Moment(len(self.trials), seconds, self.spent.counted))
+        self.ended = self.spent.trials
+        self.history.append(Moment(len(self.trials), self.best, self.spent.counted))
 
     def _heard(self, is_new: bool) -> str:
         """Why the search ends after a trial; what is known already has no price."""
@@ -237,8 +286,8 @@ class Search:
             self.listener(now)
         if self.stop is not None and self.stop(now):
             return "stopped by the caller"
-        is_late = is_new and bool(self._timed()) and self._left() <= 0
-        return "seconds" if is_late else ""
+        may_end = bool(self._timed()) or not self.is_alone
+        return "seconds" if is_new and may_end and self._left() <= 0 else ""
 
     def _progress(self) -> Progress:
         times = self._timed()
@@ -313,12 +362,15 @@ class Search:
         if not order:
             return []
         limit = NEAR * order[0].seconds
-        return [trial for trial in order if trial.seconds <= limit][:FINALISTS]
+        return [trial for trial in order if trial.seconds <= limit][: self.finalists]
+
+    def costs(self) -> list[Finalist]:
+        """What ranking takes, the fastest first."""
+        return self._costs(self._finalists())
 
     def _costs(self, finalists: Sequence[Trial]) -> list[Finalist]:
-        """What each finalist takes in the ranking."""
         places = {id(trial): at for at, trial in enumerate(self.trials)}
-        count = len(self.trials)
+        count = len(self.trials) + self.spent.trials - self.ended
         return [
             Finalist(x.seconds, x.checking, count - places[id(x)]) for x in finalists
         ]
@@ -326,7 +378,7 @@ class Search:
     def _reserve(self) -> float:
         """Seconds to keep for ranking: a share of all, or it is left out."""
         assert self.budget.seconds is not None
-        costs = self._costs(self._finalists())
+        costs = self.costs()
         count = affordable(costs, SHARE * self.budget.seconds)
         return ranking_seconds(costs[:count]) if count else 0.0
 
@@ -376,7 +428,8 @@ class Search:
         self.database.add_all(self.known, records)
         return True
 
-    def _nothing(self) -> MeasureError:
+    def nothing(self) -> MeasureError:
+        """Why there is no result."""
         if not self.trials:
             return MeasureError(
                 f"tuning of {self._name}",

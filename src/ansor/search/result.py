@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ansor.codegen.kernel import Kernel
+from ansor.errors import AnsorError
 from ansor.records.outcome import Failed
 from ansor.records.record import Record
 from ansor.schedule.program import Program
 from ansor.search.build import kernel_of
+from ansor.search.untuned import untuned
 from ansor.te.task import Task
 
 INTERRUPTED = "interrupted"
@@ -31,14 +33,29 @@ class Result:
 
     Names in `program` are those of the task as the database first saw it; `kernel`
     takes arrays by the names of `task`.
+
+    Of several tasks, one may have no program that was measured, because there was no
+    time for it or because none ran: then `program` is the analytic model's choice,
+    `seconds` its estimate, and `error` says what went wrong, if something did.
     """
 
     task: Task
-    program: Program
+    found: Program | None  # None: nothing was measured
     seconds: float  # of one call
     records: tuple[Record, ...]  # of this search, in order of the trials
     history: tuple[Moment, ...]
     stopped: str = "trials"  # what ended the search
+    error: AnsorError | None = None
+
+    @cached_property
+    def program(self) -> Program:
+        """The best program; where nothing was measured, what `ansor.build` takes."""
+        return untuned(self.task) if self.found is None else self.found
+
+    @property
+    def is_measured(self) -> bool:
+        """False if `seconds` is no more than an estimate."""
+        return self.found is not None
 
     @property
     def is_complete(self) -> bool:
@@ -67,7 +84,8 @@ class Result:
     @cached_property
     def kernel(self) -> Kernel:
         """The best program, compiled in this process."""
-        return kernel_of(self.program, self.task, self.seconds)
+        seconds = self.seconds if self.is_measured else None
+        return kernel_of(self.program, self.task, seconds)
 
     def __repr__(self) -> str:
         name = self.task.dag.outputs[0].name

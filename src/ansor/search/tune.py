@@ -1,52 +1,97 @@
-"""Tuning a task: from budgets and names to a search, and its result."""
+"""Tuning tasks: from budgets and names to a search, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from os import PathLike
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
+from typing import cast, overload
 
-from ansor.codegen.calibrate import calibrate
-from ansor.cost.machine import look_again
 from ansor.cost.model import CostModel
 from ansor.errors import MeasureError, ScheduleError
-from ansor.measure.identity import versions
-from ansor.measure.local import LocalRunner
 from ansor.measure.runner import Runner
 from ansor.records.database import Database
-from ansor.search.budget import Budget, Spent
+from ansor.search.budget import BATCH, Budget, Spent
+from ansor.search.chooser import Chooser, make_chooser
 from ansor.search.loop import Search
-from ansor.search.policies import TRANSFERS, check_policy, make_policy
-from ansor.search.policy import Policy
-from ansor.search.progress import Listener, Stop, listener
+from ansor.search.objective import Objective, bound
+from ansor.search.policies import check_policy
+from ansor.search.progress import (
+    Listener,
+    OverviewListener,
+    OverviewStop,
+    Stop,
+    listener,
+    overview_listener,
+)
 from ansor.search.result import Result
-from ansor.search.transfer import start_of
+from ansor.search.results import Results
+from ansor.search.scheduler import SIZE, Plan, tune_all
+from ansor.search.wishes import Place, Wishes, with_means
 from ansor.space.constraints import Constraint
-from ansor.space.derive import sketches
 from ansor.space.rules import Rule
-from ansor.target import Target
 from ansor.te.task import Task
 
 
+@overload
 def tune(
     task: Task,
     *,
     trials: int | None = None,
     seconds: float | None = None,
     seed: int = 0,
-    database: Database | str | PathLike[str] | None = None,
+    database: Place = None,
     runner: Runner | None = None,
     model: CostModel | None = None,
     policy: str = "evolution",
     rules: Sequence[Rule] = (),
     constraints: Sequence[Constraint] = (),
     transfer: bool = True,
+    batch: int | None = None,
     progress: Listener | bool | None = None,
     stop: Stop | None = None,
-) -> Result:
-    """Search for a fast program: measure up to `trials` candidates, or for `seconds`.
+) -> Result: ...
+@overload
+def tune(
+    task: Sequence[Task],
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    database: Place = None,
+    runner: Runner | None = None,
+    model: CostModel | None = None,
+    policy: str = "evolution",
+    weights: Sequence[float] | None = None,
+    objective: Objective | None = None,
+    scheduler: str | Chooser = "gradient",
+    rules: Sequence[Rule] = (),
+    constraints: Sequence[Constraint] = (),
+    transfer: bool = True,
+    batch: int | None = None,
+    progress: OverviewListener | bool | None = None,
+    stop: OverviewStop | None = None,
+) -> Results: ...
+def tune(
+    task: Task | Sequence[Task],
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    database: Place = None,
+    runner: Runner | None = None,
+    model: CostModel | None = None,
+    policy: str = "evolution",
+    weights: Sequence[float] | None = None,
+    objective: Objective | None = None,
+    scheduler: str | Chooser = "gradient",
+    rules: Sequence[Rule] = (),
+    constraints: Sequence[Constraint] = (),
+    transfer: bool = True,
+    batch: int | None = None,
+    progress: Listener | OverviewListener | bool | None = None,
+    stop: Stop | OverviewStop | None = None,
+) -> Result | Results:
+    """Search for fast programs: measure up to `trials` candidates, or for `seconds`.
 
     Every candidate's result is checked before its time counts, and everything measured
     is in the database when it is reported. With a database that has seen the task the
@@ -58,74 +103,118 @@ def tune(
     their trials counts while it ranks those of this task well. What there was when a
     search first began counts for it, also when it goes on later.
 
+    Several tasks share the budget: batch after batch goes where the `objective` falls
+    most for what it costs, which is by default the sum of all times, each multiplied by
+    its weight; see `ansor.objectives`. A task that fails does not end the others: its
+    result has an `error`.
+
     `progress` is called after every trial, or prints if True; `stop` ends the search
     when it returns True. Ctrl-C ends it, too, with the best so far.
 
     >>> import ansor
     >>> A, B = ansor.placeholder((64, 64)), ansor.placeholder((64, 64))
-    >>> result = ansor.tune(ansor.Task(ansor.ops.matmul(A, B)), trials=4)
+    >>> task = ansor.Task(ansor.ops.matmul(A, B))
+    >>> result = ansor.tune(task, trials=4)
     >>> result.trials, result.seconds < 1
     (4, True)
+    >>> other = ansor.Task(ansor.ops.softmax(A))
+    >>> results = ansor.tune([task, other], trials=8, weights=[2, 1], batch=4)
+    >>> len(results), results.trials
+    (2, 8)
     """
     spent = Spent()
-    _check(task, trials, seconds, policy)
-
-    def decide(known: Task, database: Database) -> Policy:
-        _calibrated(known.target)
-        found = sketches(known, rules, constraints)
-        start = None
-        if transfer and policy in TRANSFERS:
-            llvm = versions()["llvm"]
-            start = start_of(database, known, found, seed, llvm, model is None)
-        return make_policy(policy, known, found, seed, model, start)
-
-    result = None
-    budget, hear = Budget(trials, seconds), listener(progress)
-    try:
-        with ExitStack() as stack:
-            if not isinstance(database, Database):
-                database = stack.enter_context(_opened(database, stack))
-            if runner is None:
-                runner = stack.enter_context(LocalRunner(seed=seed))
-            known = database.task(task)
-            result = Search(
-                task, known, decide, database, runner, budget, hear, stop, spent
-            ).run()
-    except KeyboardInterrupt:  # while closing, if there is a result
-        if result is None:
-            raise
-    return result
-
-
-def _calibrated(target: Target) -> None:
-    """Let the analytic model know this machine; it is measured once, then stored."""
-    if target.kind == "cpu" and target.is_host:
-        calibrate(target)
-        look_again()
-
-
-def _opened(path: str | PathLike[str] | None, stack: ExitStack) -> Database:
-    """The database at a path; without one, a file for the time of the search."""
-    if path is not None:
-        return Database(path)
-    folder = stack.enter_context(TemporaryDirectory(prefix="ansor-"))
-    return Database(Path(folder) / "tuning.db", durable=False)
-
-
-def _check(task: Task, trials: int | None, seconds: float | None, policy: str) -> None:
-    what = "tune"
-    if not isinstance(task, Task):
-        raise ScheduleError(
-            f"{what} of {task!r}",
-            f"is of type {type(task).__name__}, not a task",
-            "tune(ansor.Task(outputs), trials=64)",
+    _check(trials, seconds, policy, batch)
+    is_alone = isinstance(task, Task)
+    wishes = Wishes(seed, policy, model, rules, constraints, transfer, not is_alone)
+    budget = Budget(trials, seconds, batch or (BATCH if is_alone else SIZE))
+    if isinstance(task, Task):
+        _check_alone(weights, objective)
+        hear = listener(cast(Listener | bool | None, progress))
+        search = partial(
+            _alone, task, wishes, budget, spent, hear, cast(Stop | None, stop)
         )
+        return with_means(search, database, runner, seed)
+    tasks = _tasks(task)
+    plan = Plan(
+        tasks,
+        bound(objective, _weights(tasks, weights)),
+        make_chooser(scheduler, seed),
+        overview_listener(cast(OverviewListener | bool | None, progress)),
+        cast(OverviewStop | None, stop),
+    )
+    search_all = partial(tune_all, plan, wishes, budget, spent)
+    return with_means(search_all, database, runner, seed)
+
+
+def _alone(
+    task: Task,
+    wishes: Wishes,
+    budget: Budget,
+    spent: Spent,
+    hear: Listener | None,
+    stop: Stop | None,
+    database: Database,
+    runner: Runner,
+) -> Result:
+    known, decide = database.task(task), wishes.decide
+    return Search(
+        task, known, decide, database, runner, budget, hear, stop, spent
+    ).run()
+
+
+# -- what was asked for ----------------------------------------------------------------
+
+
+def _check(
+    trials: int | None, seconds: float | None, policy: str, batch: int | None
+) -> None:
+    what = "tune"
     if trials is None and seconds is None:
         raise MeasureError(what, "no budget", "give trials=… or seconds=…, or both")
-    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int)):
-        raise MeasureError(f"{what}(trials={trials!r})", "is not an integer")
-    if trials is not None and trials < 1:
-        raise MeasureError(f"{what}(trials={trials})", "is below 1")
+    for name, number in (("trials", trials), ("batch", batch)):
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise MeasureError(f"{what}({name}={number!r})", "is not an integer")
+        if number < 1:
+            raise MeasureError(f"{what}({name}={number})", "is below 1")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise MeasureError(f"{what}(seconds={seconds})", "is not a time above 0")
     check_policy(policy)
+
+
+def _check_alone(weights: Sequence[float] | None, objective: Objective | None) -> None:
+    for name, given in (("weights", weights), ("objective", objective)):
+        if given is not None:
+            raise MeasureError(
+                f"tune({name}=…)", "is for several tasks", "give a list of tasks"
+            )
+
+
+def _tasks(given: object) -> list[Task]:
+    found: list[Task] = []
+    for task in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(task, Task):
+            raise ScheduleError(
+                f"tune of {task!r}",
+                f"is of type {type(task).__name__}, not a task",
+                "tune(ansor.Task(outputs), trials=64)",
+            )
+        found.append(task)
+    if not found:
+        raise ScheduleError("tune of no task", "the list is empty")
+    return found
+
+
+def _weights(tasks: Sequence[Task], given: Sequence[float] | None) -> list[float]:
+    weights = [task.weight for task in tasks] if given is None else list(given)
+    if len(weights) != len(tasks):
+        raise MeasureError(
+            f"tune with {len(weights)} weights",
+            f"has {len(tasks)} tasks",
+            "give one weight for each task",
+        )
+    for weight in weights:
+        if not 0 < weight < float("inf"):
+            raise MeasureError(f"weight {weight!r}", "is not a positive number")
+    return weights

@@ -51,3 +51,11 @@ class RecordError(AnsorError):
 
 class CostError(AnsorError):
     """A cost model cannot be made, read, or applied to these features."""
+
+
+class ModelError(AnsorError):
+    """A model cannot be read, or contradicts itself."""
+
+
+class UnsupportedError(ModelError):
+    """A model uses what is not implemented; it names operator and attribute."""

@@ -1,0 +1,1 @@
+"""From models to graphs to tasks, and back to something that runs."""

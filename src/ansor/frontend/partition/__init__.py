@@ -1,0 +1,5 @@
+"""Cutting a graph into tasks: what runs together as one kernel."""
+
+from ansor.frontend.partition.plan import partition
+
+__all__ = ["partition"]

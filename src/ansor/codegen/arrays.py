@@ -210,7 +210,7 @@ def _check(
 
 
 def _aligned(view: View, parameter: Parameter) -> View:
-    if not view.address:
+    if not view.address and parameter.bytes:
         raise ArgumentError(
             parameter.what,
             "it has no memory, only a shape",

@@ -1,7 +1,7 @@
 """LLVM text to machine code: in this process, as assembly, or as an object file."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -64,8 +64,8 @@ def compile_module(text: str, target: Target) -> Compiled:
     return load_object(compile_object(text, target))
 
 
-def compile_object(text: str, target: Target) -> Object:
-    """Compile LLVM text for a process that has the runtime."""
+def compile_object(text: str, target: Target, imports: Collection[str] = ()) -> Object:
+    """Compile LLVM text for a process that has the runtime, and `imports`."""
     if not target.is_host:
         raise CodegenError(
             f"loading of code for {target}",
@@ -79,7 +79,7 @@ def compile_object(text: str, target: Target) -> Object:
         with _timed(seconds, "optimise"):
             machine = llvm.machine(target)
             llvm.optimise(module, machine)
-        if unknown := llvm.missing(module, runtime.ENTRIES):
+        if unknown := llvm.missing(module, (*runtime.ENTRIES, *imports)):
             raise CodegenError(
                 f"call of {', '.join(unknown)}", "this process has no such function"
             )
@@ -124,6 +124,15 @@ def object_code(text: str, target: Target) -> bytes:
         machine = llvm.machine(target)
         llvm.optimise(module, machine)
         return llvm.emit_object(module, machine)
+
+
+def runtime_code(target: Target) -> bytes:
+    """An ELF object of the runtime alone, for objects that were compiled without it.
+
+    Of several copies that are linked together one is used.
+    """
+    with llvm.LOCK, _parsed(runtime.text(target.arch, shared=True), target) as module:
+        return llvm.emit_object(module, llvm.machine(target))
 
 
 @contextmanager

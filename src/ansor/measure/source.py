@@ -10,15 +10,17 @@ from ansor.ir.expr import Buffer
 from ansor.schedule.program import Program
 
 
-def source(program: Program, arguments: Sequence[Buffer] = ()) -> Build:
+def source(
+    program: Program, arguments: Sequence[Buffer] = (), *, name: str = ""
+) -> Build:
     """The LLVM text of a program and the facts needed to call it.
 
     `arguments` names the parameters if the caller knows them by other names than the
-    program's own task.
+    program's own task. The kernel is called `name`, or like its first output.
     """
     dag, target = program.task.dag, program.task.target
     mine = tuple(arguments) or dag.arguments
-    name = mine[-len(dag.outputs)].name
+    name = name or mine[-len(dag.outputs)].name
     lowered = program.lower(name)
     known = {b.name: a.name for b, a in zip(dag.arguments, mine, strict=True)}
     prepared = (

@@ -32,14 +32,16 @@ _LAZY = {
     ),
     **dict.fromkeys(
         ("AnsorError", "IRError", "ExpressionError", "ScheduleError", "TargetError",
-         "CodegenError", "MeasureError", "ArgumentError", "RecordError", "CostError"),
+         "CodegenError", "MeasureError", "ArgumentError", "RecordError", "CostError",
+         "ModelError", "UnsupportedError"),
         "ansor.errors",
     ),
     **dict.fromkeys(("Timed", "Failed"), "ansor.records.outcome"),
     "Record": "ansor.records.record",
     "Database": "ansor.records.database",
     "build": "ansor.search.build",
-    **dict.fromkeys(("tune",), "ansor.search.tune"),
+    "tune": "ansor.search.tune",
+    "Network": "ansor.search.objective",
     "load_model": "ansor.cost.model",
     "Kernel": "ansor.codegen.kernel",
     "Program": "ansor.schedule.program",
@@ -49,10 +51,17 @@ _LAZY = {
     "Task": "ansor.te.task",
     "Target": "ansor.target",
     "einsum": "ansor.te.ops",
+    "from_onnx": "ansor.frontend.onnx",
+    "from_torch": "ansor.frontend.torch",
+    **dict.fromkeys(("Model", "Executable"), "ansor.frontend.model"),
 }  # fmt: skip
 
 # Public name -> the module it is.
-_MODULES = {"ops": "ansor.te.ops"}
+_MODULES = {
+    "ops": "ansor.te.ops",
+    "objectives": "ansor.search.objective",
+    "onnx_backend": "ansor.frontend.onnx.backend",
+}
 
 __all__ = ["__version__", *_LAZY, *_MODULES]
 

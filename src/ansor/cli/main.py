@@ -7,9 +7,11 @@ from typing import IO, Any
 
 import click
 
+from ansor.cli.export import export
 from ansor.cli.info import info
 from ansor.cli.model import model
 from ansor.cli.records import records
+from ansor.cli.run import run
 from ansor.cli.sketches import sketches
 from ansor.cli.tune import tune
 from ansor.errors import AnsorError
@@ -22,6 +24,8 @@ HELP = """Fast, verified tensor kernels for the CPU or GPU at hand, found by sea
     Examples:
       ansor info
       ansor tune matmul 512 512 512 --trials 64
+      ansor tune model.onnx --seconds 300
+      ansor run model.onnx --db tuning.db --input x.npy
       ansor records tuning.db --best
 """
 
@@ -51,7 +55,7 @@ def cli() -> None:
     pass
 
 
-for command in (tune, sketches, records, model, info):
+for command in (tune, run, export, sketches, records, model, info):
     cli.add_command(command)
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:  # measuring loads LLVM, which --help does not need
+    from ansor.cost.model import CostModel
     from ansor.measure.runner import Runner
+    from ansor.records.database import Database
     from ansor.target import Target
 
 run_timeout = click.option(
@@ -22,6 +24,25 @@ run_timeout = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="For machines: JSON on stdout."
 )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a search is asked for, whatever it is of."""
+
+    database: Database
+    trials: int | None
+    seconds: float | None
+    seed: int
+    policy: str
+    model: CostModel | None
+    quiet: bool
+
+    def limit(self, usual: int) -> int | None:
+        """Trials; so many if neither they nor seconds are given."""
+        if self.trials is None and self.seconds is None:
+            return usual
+        return self.trials
 
 
 @dataclass(frozen=True)

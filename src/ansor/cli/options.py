@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import click
 
+from ansor.cli.network import is_model, read_model
 from ansor.cli.operators import OPERATORS
-from ansor.cli.source import find_task
+from ansor.cli.source import find_task, refuse
 from ansor.ir.dtypes import DTYPES
 from ansor.target import Target
 from ansor.target.target import KINDS
 from ansor.te.task import Task
 from ansor.te.workloads import MORE, WORKLOADS
+
+if TYPE_CHECKING:  # a model is not needed for --help
+    from ansor.frontend.model import Model
 
 P = ParamSpec("P")
 
@@ -67,6 +71,45 @@ def takes_task(command: Callable[Concatenate[Task, P], None]) -> Callable[..., N
         command(find_task(words, target, batch, dtype), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+_SHAPE = click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=N[,N…]",
+    help="A shape or length that a model's file leaves open: x=1,3,224,224 or batch=1.",
+)  # fmt: skip
+
+
+def takes_task_or_model(
+    command: Callable[Concatenate[Task | Model, P], None],
+) -> Callable[..., None]:
+    """Likewise; the first word may name a file with a model."""
+
+    @wraps(command)
+    def wrapped(
+        words: tuple[str, ...],
+        kind: str | None,
+        cpu: str | None,
+        arch: str | None,
+        cores: int | None,
+        batch: int | None,
+        dtype: str | None,
+        shapes: tuple[str, ...],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        target = _target(kind, cpu, arch, cores)
+        found: Task | Model
+        if is_model(words[0]):
+            refuse(words[0], words[1:], batch=batch, dtype=dtype)
+            found = read_model(words[0], shapes, target)
+        else:
+            refuse(words[0], (), shape=" ".join(shapes) or None)
+            found = find_task(words, target, batch, dtype)
+        command(found, *args, **kwargs)
+
+    for option in (_SHAPE, *reversed(_OPTIONS)):
         wrapped = option(wrapped)
     return wrapped
 

@@ -37,10 +37,10 @@ def find_task(
     name, *rest = words
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
-        _refuse(name, rest, batch=batch, dtype=dtype)
+        refuse(name, rest, batch=batch, dtype=dtype)
         return _from_file(Path(path), attribute, target)
     if name in (*WORKLOADS, *MORE):
-        _refuse(name, rest, dtype=dtype)
+        refuse(name, rest, dtype=dtype)
         return task(name, target or "cpu", 1 if batch is None else batch)
     if name not in OPERATORS:
         raise CommandError(f"operator {name!r}", "unknown", _known(name))
@@ -66,7 +66,8 @@ def _nearest(name: str) -> str | None:
     return next(iter((*longer, *(known[x] for x in near))), None)
 
 
-def _refuse(name: str, rest: Sequence[str], **options: object) -> None:
+def refuse(name: str, rest: Sequence[str], **options: object) -> None:
+    """Raise CommandError for sizes and options that say nothing about `name`."""
     if rest:
         raise CommandError(f"{name} {' '.join(rest)}", f"{name} takes no sizes")
     for option, value in options.items():

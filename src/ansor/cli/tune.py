@@ -9,14 +9,16 @@ import click
 
 from ansor.cli.answer import Answer
 from ansor.cli.errors import CommandError
-from ansor.cli.measuring import Measuring, run_timeout
+from ansor.cli.measuring import Asked, Measuring, run_timeout
 from ansor.cli.measuring import as_json as json_option
-from ansor.cli.options import KNOWN, SETTINGS, takes_task
+from ansor.cli.options import KNOWN, SETTINGS, takes_task_or_model
 from ansor.cli.progress import display
+from ansor.cli.tune_model import tune_model
 from ansor.cli.units import clock, computation, duration, plural
 from ansor.te.task import Task
 
 if TYPE_CHECKING:  # the search loads LLVM, which --help does not need
+    from ansor.frontend.model import Model
     from ansor.records.database import Database
     from ansor.records.record import Record
     from ansor.search.result import Result
@@ -29,7 +31,8 @@ INTERRUPTED = 130  # what shells say of a command ended by Ctrl-C
 HELP = """Search for a fast program of a computation.
 
     WORDS name it: an operator and its sizes, in order or by name; a workload such as
-    C2D-nhwc; or file.py:name, a Task, a tensor, or a function that returns one.
+    C2D-nhwc; file.py:name, a Task, a tensor, or a function that returns one; or
+    model.onnx, all of whose tasks share the budget.
 
     Every result is checked before its time counts, and everything measured is in the
     database at once. Tuning again goes on where the database is; both budgets count
@@ -40,18 +43,20 @@ HELP = """Search for a fast program of a computation.
     Examples:
       ansor tune matmul 512 512 512 --trials 64
       ansor tune conv2d --c 64 --h 56 --w 56 --o 64 --k 3 --pad 1 --seconds 60
+      ansor tune model.onnx --seconds 300 --db tuning.db
       ansor tune mine.py:my_task --db mine.db --json
       ansor tune softmax 512 512 --cluster tcp://scheduler:8786
 """
 
 
 @click.command(context_settings=SETTINGS, help=HELP, epilog=KNOWN)
-@takes_task
+@takes_task_or_model
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Candidates to measure. [default: {TRIALS}, or no limit with --seconds]",
+    help=f"Candidates to measure. [default: {TRIALS}, of a model for each task; or no "
+    "limit with --seconds]",
 )
 @click.option(
     "--seconds",
@@ -94,7 +99,7 @@ HELP = """Search for a fast program of a computation.
 @click.option("--quiet", is_flag=True, help="Only the result: no progress.")
 @json_option
 def tune(
-    task: Task,
+    subject: Task | Model,
     trials: int | None,
     seconds: float | None,
     seed: int,
@@ -108,35 +113,45 @@ def tune(
     as_json: bool,
 ) -> None:
     from ansor.cost.model import load_model
-    from ansor.measure.identity import versions
     from ansor.records.database import Database
-    from ansor.search.tune import tune as search
 
-    if trials is None and seconds is None:
-        trials = TRIALS
     known = None if model is None else load_model(model, seed)
-    measuring = Measuring(run_timeout, seed, cluster, task.target if cold else None)
+    measuring = Measuring(run_timeout, seed, cluster, subject.target if cold else None)
     with Database(db) as database:
         _check_caches(database, cold)
-        name = task.dag.outputs[0].name
-        with measuring.runner() as runner, display(name, quiet) as listener:
-            result = search(
-                task,
-                trials=trials,
-                seconds=seconds,
-                seed=seed,
-                database=database,
-                runner=runner,
-                model=known,
-                policy=policy,
-                progress=listener,
-            )
-        best = database.best(task, llvm=versions()["llvm"])
-        text = _line(result) if quiet else _text(result, db, best)
-        data = describe(result, db, best)
-        Answer(data, text, notes=database.notes).show(as_json, quiet)
-    if not result.is_complete:
+        asked = Asked(database, trials, seconds, seed, policy, known, quiet)
+        if isinstance(subject, Task):
+            answer, is_complete = _tune_task(subject, asked, measuring)
+        else:
+            answer, is_complete = tune_model(subject, asked, measuring)
+        answer.show(as_json, quiet)
+    if not is_complete:
         click.get_current_context().exit(INTERRUPTED)
+
+
+def _tune_task(task: Task, asked: Asked, measuring: Measuring) -> tuple[Answer, bool]:
+    """What was found, and whether the search came to its end."""
+    from ansor.measure.identity import versions
+    from ansor.search.tune import tune as search
+
+    database, db = asked.database, str(asked.database.path)
+    name = task.dag.outputs[0].name
+    with measuring.runner() as runner, display(name, asked.quiet) as listener:
+        result = search(
+            task,
+            trials=asked.limit(TRIALS),
+            seconds=asked.seconds,
+            seed=asked.seed,
+            database=database,
+            runner=runner,
+            model=asked.model,
+            policy=asked.policy,
+            progress=listener,
+        )
+    best = database.best(task, llvm=versions()["llvm"])
+    text = _line(result) if asked.quiet else _text(result, db, best)
+    answer = Answer(describe(result, db, best), text, notes=database.notes)
+    return answer, result.is_complete
 
 
 def _check_caches(database: Database, cold: bool) -> None:

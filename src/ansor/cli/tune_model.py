@@ -1,0 +1,143 @@
+"""`ansor tune` of a whole model: its tasks share one budget."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from ansor.cli.answer import Answer
+from ansor.cli.measuring import Asked, Measuring
+from ansor.cli.overview import display_all
+from ansor.cli.units import clock, computation, duration, plural
+from ansor.te.task import Task
+
+if TYPE_CHECKING:  # the search loads LLVM, which --help does not need
+    from ansor.frontend.model import Model
+    from ansor.search.result import Result
+    from ansor.search.results import Results
+
+TRIALS = 64  # of each task, on average
+WIDTH = 40  # characters of a task's operators
+USUAL = ("trials", "seconds", "interrupted")  # ends that need no word, or have one
+
+
+def tune_model(model: Model, asked: Asked, measuring: Measuring) -> tuple[Answer, bool]:
+    """What was found, and whether the search came to its end."""
+    names = task_names(model)
+    with (
+        measuring.runner() as runner,
+        display_all(model.name, names, asked.quiet) as listener,
+    ):
+        results = model.tune(
+            trials=asked.limit(TRIALS * len(names)),
+            seconds=asked.seconds,
+            seed=asked.seed,
+            database=asked.database,
+            runner=runner,
+            model=asked.model,
+            policy=asked.policy,
+            progress=listener,
+        )
+    db = str(asked.database.path)
+    text = _line(model, results) if asked.quiet else _text(model, results, db)
+    table = None if asked.quiet else _table(model, names, results)
+    data = describe(model, names, results, db)
+    notes = asked.database.notes
+    return Answer(data, text, table=table, notes=notes), results.is_complete
+
+
+def task_names(model: Model) -> list[str]:
+    """The operators of each task of a model, as one text."""
+    found: dict[int, str] = {}
+    for step in model.plan.subgraphs:
+        text = " ".join(node.op for node in step.nodes)
+        found.setdefault(id(step.task), text)
+    return [_short(found[id(task)]) for task, _ in model.tasks]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+
+
+def describe(
+    model: Model, names: list[str], results: Results, db: str
+) -> dict[str, object]:
+    """Results as plain data."""
+    rows = zip(model.tasks, names, results, strict=True)
+    return {
+        "model": model.name,
+        "target": str(model.target),
+        "seconds": results.seconds,
+        "trials": results.trials,
+        "spent": results.spent,
+        "complete": results.is_complete,
+        "stopped": results.stopped,
+        "database": db,
+        "tasks": [_describe(*pair, name, result) for pair, name, result in rows],
+        "history": [[x.trial, x.best, x.spent] for x in results.history],
+    }
+
+
+def _describe(task: Task, weight: int, name: str, result: Result) -> dict[str, object]:
+    return {
+        "task": computation(task.dag),
+        "operators": name,
+        "workload": task.key,
+        "weight": weight,
+        "seconds": result.seconds,
+        "measured": result.is_measured,
+        "gflops": result.gflops,
+        "trials": result.trials,
+        "failures": result.failures,
+        "stopped": result.stopped,
+        "error": None if result.error is None else str(result.error),
+    }
+
+
+def _table(model: Model, names: list[str], results: Results) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task", overflow="fold")
+    for name in ("times", "trials", "each", "share", "GFLOP/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    whole = sum(x.seconds * n for x, (_, n) in zip(results, model.tasks, strict=True))
+    for (_, weight), name, result in zip(model.tasks, names, results, strict=True):
+        mark = "" if result.is_measured else "~"
+        table.add_row(
+            Text(name),
+            str(weight),
+            str(result.trials),
+            f"{mark}{duration(result.seconds)}",
+            f"{result.seconds * weight / whole:.1%}" if whole else "",
+            f"{result.gflops:.4g}" if result.is_measured else "",
+        )
+    return table
+
+
+def _line(model: Model, results: Results) -> str:
+    return f"{model.name}: {duration(results.seconds)}"
+
+
+def _text(model: Model, results: Results, db: str) -> str:
+    trials = f"{plural(results.trials, 'trial')} in {clock(results.spent)}"
+    if results.stopped not in USUAL:
+        trials += f", then ended: {results.stopped}"
+    unmeasured = sum(not result.is_measured for result in results)
+    if unmeasured:
+        trials += f"; {plural(unmeasured, 'task')} not measured, times with ~ are "
+        trials += "the analytic model's"
+    lines = [
+        "",
+        f"{_line(model, results)} in all on {model.target}",
+        trials,
+        f"stored in {db}",
+        f"  use it:  model.compile(database={db!r})",
+        f"  run it:  ansor run MODEL --db {quote(db)}",
+    ]
+    errors = [str(x.error).splitlines()[0] for x in results if x.error is not None]
+    lines += [f"failed: {error}" for error in errors]
+    if not results.is_complete:
+        lines.insert(1, "interrupted; the best so far:")
+    return "\n".join(lines)

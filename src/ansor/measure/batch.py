@@ -284,6 +284,7 @@ class Batch:
         """A candidate whose worker ended; begins again if it was not its fault."""
         if failed.cause == "lost" and job.losses < LOSSES:
             job.losses += 1
+            self.crew.dismiss()
             (self.waiting if job.built is None else self.ready).appendleft(job)
         else:
             yield Done(job, failed)

@@ -181,6 +181,12 @@ class Crew:
         self._workers.discard(worker)
         return endings.ended(stage, self._source.end(worker, GRACE))
 
+    def dismiss(self) -> None:
+        """End idle builders: what killed one of them may have met them, too."""
+        idle, self._builders = self._builders, []
+        for worker in idle:
+            self.end(worker)
+
     def close(self) -> None:
         """End all workers; a crew that is used again starts new ones."""
         for worker in self._workers:

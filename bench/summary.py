@@ -33,6 +33,8 @@ benchmarks write; figures are of the machine that a file is named after.
 | prime sizes | `python bench/ops.py --primes` |
 | `tune(seconds=10)` | `python bench/ops.py --seconds 10` |
 | MetaSchedule | `python bench/ops.py --metaschedule PYTHON`, a Python that has TVM: `bench/peers/metaschedule.py` says how to make one |
+| networks beside torch, onnxruntime, OpenVINO | `python bench/models.py [NETWORK …]` |
+| ONNX's own suite | `python bench/onnx_suite.py` |
 | policies, transfer, points per second | `make bench-search`, or `python bench/search.py [PART]` |
 
 `--db FOLDER` keeps what was tuned; with it and `--resume` a run that was interrupted
@@ -72,8 +74,7 @@ def operators(found: Row) -> Iterator[str]:
     settings = found["rows_settings"]
     yield from ("### Beside torch", "")
     yield (
-        f"{settings['trials']} trials, seeds {', '.join(map(str, settings['seeds']))}, "
-        f"{settings['rounds']} rounds; measured peak "
+        f"{settings['trials']} trials, {settings['rounds']} rounds; measured peak "
         + ", ".join(
             f"{n} thread(s) {number(v)} GFLOP/s"
             for n, v in found["peak_gflops"].items()
@@ -91,7 +92,7 @@ def operators(found: Row) -> Iterator[str]:
 
 OPERATOR = (
     "workload", "µs", "GFLOP/s", "of peak", "eager µs", "compiled µs", "ratio",
-    "worst seed", "tuning s", "trials", "failed", "spread of seeds",
+    "worst seed", "tuning s", "trials", "failed", "seeds", "spread of seeds",
 )  # fmt: skip
 
 
@@ -112,7 +113,8 @@ def operator(row: Row) -> list[str]:
         number(row["wall_s"], ".1f"),
         number(median(seed["trials"] or 0 for seed in seeds), ".0f"),
         str(failed),
-        number(row["spread"], ".1%"),
+        str(len(seeds)),
+        number(row["spread"], ".1%") if len(seeds) > 1 else number(None),
     ]
 
 
@@ -306,6 +308,61 @@ def transferred(row: Row, width: int) -> list[str]:
     ]
 
 
+# -- networks --------------------------------------------------------------------------
+
+PEERS = ("eager", "inductor", "onnxruntime", "openvino")
+
+
+def networks(found: Row) -> Iterator[str]:
+    settings = found["settings"]
+    yield (
+        f"Batch 1, float32, {settings['seconds']:.0f} s of tuning; {versions(found)}. "
+        "Milliseconds are medians; the ratio is to the fastest peer."
+    )
+    yield ""
+    heads = (
+        "network", "threads", *(f"{name} ms" for name in PEERS), "untuned ms",
+        "tuned ms", "untuned ratio", "tuned ratio", "compiled in s", "trials",
+    )  # fmt: skip
+    yield from table(heads, [network(row) for row in found["rows"]])
+    for what, some in found["summary"].items():
+        yield (
+            f"- {what}: geomean {number(some['geomean'], '.2f')}, least "
+            f"{number(some['least'], '.2f')}"
+        )
+    yield ""
+
+
+def network(row: Row) -> list[str]:
+    who = row["competitors"]
+    ours = ("untuned", "tuned")
+    ratios = [row["ratios"].get(name, {}).get(row["fastest"]) for name in ours]
+    return [
+        row["network"],
+        str(row["threads"]),
+        *(milliseconds(who.get(name, {})) for name in (*PEERS, *ours)),
+        *(number(ratio, ".2f") for ratio in ratios),
+        number(who.get("untuned", {}).get("ready_s"), ".1f"),
+        number(row.get("tuning", {}).get("trials"), "d"),
+    ]
+
+
+def milliseconds(one: Row) -> str:
+    found = one.get("median_us")
+    return number(None if found is None else found / 1e3)
+
+
+def suite(found: Row) -> Iterator[str]:
+    """ONNX's cases."""
+    yield from (f"Untuned kernels; {versions(found)}.", "")
+    kinds = ("cases", "passed", "refused", "failed", "wrong", "crashed")
+    rows = [
+        [name, *(str(some[kind]) for kind in kinds)]
+        for name, some in found["counts"].items()
+    ]
+    yield from table(("what", *kinds), rows)
+
+
 # -- the page --------------------------------------------------------------------------
 
 OPS: dict[str, Callable[[Row], Iterator[str]]] = {
@@ -319,6 +376,11 @@ SEARCH: dict[str, Callable[[Row], Iterator[str]]] = {
     "transfer": transfer,
 }
 
+WHOLE: dict[str, tuple[str, Callable[[Row], Iterator[str]]]] = {
+    "models": ("Networks", networks),
+    "onnx-suite": ("ONNX's own suite", suite),
+}
+
 
 def page(folder: Path) -> str:
     lines = [HEAD]
@@ -328,6 +390,10 @@ def page(folder: Path) -> str:
         for part, write in OPS.items():
             if found.get(part):
                 lines += write(found)
+    for stem, (title, write) in WHOLE.items():
+        for path in sorted(folder.glob(f"{stem}-*.json")):
+            lines += [f"## {title} on {path.stem.removeprefix(f'{stem}-')}", ""]
+            lines += write(json.loads(path.read_text()))
     for path in sorted(folder.glob("search-*.json")):
         found = json.loads(path.read_text())
         lines += [f"## The search on {path.stem.removeprefix('search-')}", ""]

@@ -133,7 +133,7 @@ NODES: dict[str, tuple[str, str, str]] = {
         "t = Cast<to=9>(c) y = Loop<body=b(int64 i, bool g, float[2,3] u) => (h, v) "
         "{h = Identity(g) v = Relu(u)}>(m, t, x)", "float[2,3] x", "Loop"),
     "loops in loops": (
-        "m = Constant<value_int=4000>() c = Constant<value_int=1>() t = Cast<to=9>(c) "
+        "m = Constant<value_int=1000>() c = Constant<value_int=1>() t = Cast<to=9>(c) "
         "y = Loop<body=b(int64 i, bool g, float[2,3] u) => (h, v) {h = Identity(g) "
         "v = Loop<body=d(int64 j, bool k, float[2,3] p) => (l, q) "
         "{l = Identity(k) q = Relu(p)}>(m, g, u)}>(m, t, x)", "float[2,3] x",

@@ -18,7 +18,7 @@ from ansor.frontend.onnx.scope import Entry, Items
 if TYPE_CHECKING:
     from ansor.frontend.onnx.walk import Walker
 
-MOST_TRIPS = 4096  # of a loop that is written out
+MOST_TRIPS = 1024  # of a loop that is written out
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ class Builder:
         return value
 
     def constant(self, array: Array, name: str = "constant") -> Value:
-        """A constant. The array is not copied, and must not change."""
+        """A constant. The array is not copied, and must not change; nobody can write
+        to it by way of the graph."""
         if str(array.dtype) not in DTYPES:
             raise UnsupportedError(
                 self._source or f"constant {name!r}",
@@ -69,7 +70,7 @@ class Builder:
 
     def _constant(self, array: Array, name: str) -> Value:
         value = self._value(name, str(array.dtype), array.shape)
-        self.constants[value.name] = array
+        self.constants[value.name] = _read_only(array)
         return value
 
     def known(self, value: Value) -> Array | None:
@@ -98,15 +99,16 @@ class Builder:
         self.nodes.append(Node(op, inputs, outputs, attributes, self._source))
         return outputs
 
-    def finish(self, outputs: Sequence[Value]) -> Graph:
+    def finish(self, outputs: Sequence[Value], labels: Sequence[str] = ()) -> Graph:
         """The graph; constants and nodes that no output needs are left out later, by
-        `passes`."""
+        `passes`. `labels` are what the model calls its outputs."""
         return Graph(
             self.name,
             tuple(self.inputs),
             tuple(outputs),
             tuple(self.nodes),
             dict(self.constants),
+            tuple(labels),
         )
 
     def _infer(
@@ -153,7 +155,7 @@ class Builder:
         self._folded += size
         self._work += work
         return tuple(
-            self._constant(np.ascontiguousarray(array).reshape(shape), found.name)
+            self._constant(_kept(array, given).reshape(shape), found.name)
             for array, (_, shape) in zip(results, types, strict=True)
         )
 
@@ -204,3 +206,18 @@ class Builder:
             unique = f"{name}_{self._names[name]}"
         self._names[unique] = 0
         return Value(unique, dtype, tuple(map(int, shape)))
+
+
+def _kept(result: Array, given: Sequence[Array]) -> Array:
+    """A view of what was given as it is, which costs nothing; anything else dense."""
+    if any(np.may_share_memory(result, array) for array in given):
+        return np.asarray(result)
+    return np.ascontiguousarray(result)
+
+
+def _read_only(array: Array) -> Array:
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view

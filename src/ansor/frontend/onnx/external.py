@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from ansor.errors import ModelError
 from ansor.frontend.onnx.messages import TensorData
+from ansor.frontend.pages import LARGE, Bytes, MappedFile
 from ansor.reading import brief
 
-Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
-
 MOST_PATH = 1024  # characters
+MOST_MAPPED = 64  # files of one model: each needs a descriptor
 
 
 def read_external(tensor: TensorData, size: int, what: str) -> Bytes:
-    """The `size` bytes of a tensor that lies in another file."""
+    """The `size` bytes of a tensor that lies in another file: mapped, if they are
+    many."""
     folder = tensor.source.folder
     if folder is None:
         raise ModelError(
@@ -41,9 +43,22 @@ def read_external(tensor: TensorData, size: int, what: str) -> Bytes:
                 f"its bytes {offset} to {offset + size} lie behind the end of "
                 f"{brief(path.name)} ({end} bytes)",
             )
+        file = _mapped(tensor, descriptor, path) if size >= LARGE else None
+        if file is not None and offset + size <= len(file):
+            return file.span(offset, offset + size)
         return read_span(descriptor, offset, offset + size, what)
     finally:
         os.close(descriptor)
+
+
+def _mapped(tensor: TensorData, descriptor: int, path: Path) -> MappedFile | None:
+    """The file as other tensors of the model have it, too; None if it has to be read
+    instead."""
+    known = tensor.source.beside
+    if path not in known and len(known) < MOST_MAPPED:
+        with suppress(OSError):  # not every file system can
+            known[path] = MappedFile.of(descriptor, path)
+    return known.get(path)
 
 
 def read_span(descriptor: int, start: int, stop: int, what: str) -> Bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from ansor.errors import ModelError
 from ansor.frontend.onnx.external import open_regular
 from ansor.frontend.onnx.messages import ModelData, read
 from ansor.frontend.onnx.wire import Source
+from ansor.frontend.pages import MappedFile
 from ansor.reading import brief
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def load(model: str | os.PathLike[str] | bytes | ModelProto) -> ModelData:
 
 
 def open_file(path: Path) -> Source:
-    """A file as a source. Only its structure is mapped; tensors are read from it."""
+    """A file as a source. Its structure and large tensors are mapped, others read."""
     name = brief(path.name)
     descriptor = open_regular(path, f"model {name}")
     size = os.fstat(descriptor).st_size
     if not size:
         os.close(descriptor)
         raise ModelError(f"model {name}", "the file is empty")
-    view = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    view = MappedFile.of(descriptor, path)
     return Source(memoryview(view), name, str(path.parent), descriptor)
 
 

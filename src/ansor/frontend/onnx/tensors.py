@@ -11,9 +11,10 @@ import numpy as np
 from ansor.errors import ModelError, UnsupportedError
 from ansor.frontend.graph import Array
 from ansor.frontend.onnx.dtypes import CODES, code_name
-from ansor.frontend.onnx.external import Bytes, read_external, read_span
+from ansor.frontend.onnx.external import read_external, read_span
 from ansor.frontend.onnx.messages import SparseData, TensorData
 from ansor.frontend.onnx.wire import Source, Span, decode_varints
+from ansor.frontend.pages import LARGE, Bytes, mapped_file
 from ansor.ir.dtypes import DTYPES
 from ansor.reading import brief
 
@@ -25,7 +26,8 @@ LARGEST_SPARSE = 1 << 24  # bytes of one that is written sparsely, when it is de
 def array(tensor: TensorData) -> Array:
     """The elements of a tensor.
 
-    Data that lies aligned in memory is not copied; the result must not be changed.
+    Large data stays where it is, which may be a mapped file, aligned or not; the
+    result must not be changed.
     """
     what = f"tensor {brief(tensor.name)}"
     if tensor.code not in CODES:
@@ -117,19 +119,18 @@ def _inside(
         flat = _typed(tensor, dtype, what)
     if len(flat) != count:
         raise ModelError(what, f"{len(flat):,} elements, but its shape has {count:,}")
-    return flat
+    stays = flat.nbytes >= LARGE or (flat.flags.aligned and mapped_file(flat) is None)
+    return flat if stays else flat.copy()
 
 
 def _raw(source: Source, span: Span, dtype: np.dtype[np.generic], what: str) -> Array:
     start, stop = span
     if (stop - start) % dtype.itemsize:
         raise ModelError(what, f"{stop - start} bytes of {dtype} elements")
-    if source.descriptor is not None and stop > start:
+    if source.descriptor is not None and 0 < stop - start < LARGE:
         return read_span(source.descriptor, start, stop, what).view(dtype)
     found = np.frombuffer(source.view, np.uint8, stop - start, start)
-    pointer = found.__array_interface__["data"][0]
-    aligned = found if pointer % dtype.itemsize == 0 else found.copy()
-    return aligned.view(dtype)
+    return found.view(dtype)
 
 
 def _typed(tensor: TensorData, dtype: np.dtype[np.generic], what: str) -> Array:

@@ -3,14 +3,17 @@ counted, and large data stays where it is."""
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ansor.errors import ModelError
+from ansor.frontend.pages import MappedFile
 
 Buffer = memoryview
 Span = tuple[int, int]  # where something starts and stops
@@ -30,12 +33,15 @@ class Source:
     folder: str | None = None  # where external data may lie
     descriptor: int | None = None  # of the file, if there is one
     fields: int = 0
+    beside: dict[Path, MappedFile] = field(default_factory=dict)  # external data
 
     def close(self) -> None:
-        """Close the file; what was read of it stays."""
+        """Close the file; what was read or mapped of it stays."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
+        if isinstance(self.view.obj, MappedFile):
+            self.view.obj.madvise(mmap.MADV_DONTNEED)
 
     def fault(self, reason: str) -> ModelError:
         return ModelError(f"model {self.name}", reason)

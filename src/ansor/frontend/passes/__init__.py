@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ansor.frontend.graph import Graph
+from ansor.frontend.pages import check_unchanged
 from ansor.frontend.passes.algebra import simplify
 from ansor.frontend.passes.common import merge_common
 from ansor.frontend.passes.dead import remove_dead
@@ -42,6 +43,7 @@ def optimise(graph: Graph) -> Graph:
     """The graph as it is partitioned: local laws to a fixed point, then channels last,
     then local laws again, with reshapes out of
     the way; last, products that share an operand."""
+    check_unchanged(graph.constants)
     graph = settle(graph)
     graph = settle(channels_last_layout(graph), (*LOCAL, *SHAPES))
     return settle(merge_siblings(graph))

@@ -54,6 +54,19 @@ def test_results_agree_with_the_interpreter(exe, x):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_inputs_are_given_by_place_or_by_name():
+    build = Builder("difference")
+    one, other = (build.input(name, "float32", (2,)) for name in ("a", "b.1"))
+    call = compiled(build.finish([build.add("subtract", one, other)]))
+    a, b = np.array([5, 7], "float32"), np.array([1, 2], "float32")
+    for found in (call(a, b), call(a, **{"b.1": b}), call(**{"b.1": b, "a": a})):
+        assert found[0].tolist() == [4, 5]
+    with pytest.raises(ArgumentError, match=r"takes 2: a, b\.1"):
+        call(**{"b.1": b})
+    with pytest.raises(ArgumentError, match=r"that are left are b\.1"):
+        call(a, a=a)
+
+
 def test_equal_tasks_are_one_kernel(exe):
     symbols = [step.unit.symbol for step in exe.steps]
     assert (len(symbols), len(set(symbols))) == (7, 5)

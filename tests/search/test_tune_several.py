@@ -247,6 +247,24 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path):
     assert known.trials == 9  # all of them remembered
 
 
+def test_interrupted_before_it_began_it_gives_what_is_known(tmp_path, monkeypatch):
+    path = tmp_path / "tuning.db"
+    before = tuned(runner(*[flat(1e-3)] * 3), trials=12, database=path)
+    asked = []
+
+    def stopped(task):
+        asked.append(task)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ansor.search.scheduler.estimate", stopped)
+    results = tuned(runner(*[flat(1e-3)] * 3), trials=40, database=path)
+    assert (results.trials, results.is_complete, len(asked)) == (0, False, 1)
+    assert [x.is_measured for x in results] == [x.is_measured for x in before]
+    assert sum(x.is_measured for x in results) >= 1
+    with pytest.raises(KeyboardInterrupt):
+        tuned(runner(*[flat(1e-3)] * 3), trials=40)
+
+
 def test_stop_and_progress_see_all_tasks():
     seen = []
     results = tuned(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -21,6 +22,7 @@ from ansor.frontend.constants import Constants
 from ansor.frontend.driver import Call, driver_text
 from ansor.frontend.graph import Array, Value
 from ansor.frontend.memory import Copy, Home, Place, Storage, store
+from ansor.frontend.pages import make_room
 from ansor.frontend.profile import Profile, Row
 from ansor.frontend.subgraph import Plan, Subgraph
 from ansor.frontend.units import Unit
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ansor.frontend.export import Exported
 
 ENTRY = "run_model"
+LARGE_MODEL = 1 << 24  # bytes of constants that it is worth to make room for
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Executable:
     """A model as machine code; made by `Model.compile`.
 
         (y,) = exe(x)        a tuple of arrays in the order of the model's outputs
+        (y,) = exe(input=x)  the same by the name of an input, `exe.inputs[0].name`
 
     Inputs are NumPy arrays, or anything on the CPU with DLPack, of exactly the shapes
     and dtypes of the model, dense; they are not copied. Outputs are new arrays of the
@@ -94,31 +98,38 @@ class Executable:
             )
         codes = {x.symbol: x for x in units}
         loaded = {symbol: engine.load_object(x.made) for symbol, x in codes.items()}
-        storage, constants = store(plan), Constants(plan.graph.constants)
+        storage = store(plan)
+        constants = Constants(plan.graph.constants, plan.made)
         binder = _Binder(storage, constants, loaded)
         pairs = zip(plan.subgraphs, units, strict=True)
         steps = tuple(Step(x, unit, binder.call(x, unit)) for x, unit in pairs)
         copies = tuple(map(binder.copy, storage.copies))
         calls = [step.call for step in steps]
         text = driver_text(ENTRY, calls, copies, storage.arena)
+        made = engine.compile_object(text, target, (*loaded, *constants.symbols))
+        with _room(plan):
+            constants.fill()
+            driver = _load_driver(made, loaded, constants.blocks)
         return cls(
             plan.graph.name,
             target,
             plan.graph.inputs,
-            plan.graph.outputs,
+            plan.graph.results,
             steps,
             copies,
             Memory(storage.arena, sum(x.bytes for x in storage.blocks),
                    constants.bytes),
             constants.blocks,
             loaded,
-            _load_driver(text, target, loaded, constants.blocks),
+            driver,
             [],
         )  # fmt: skip
 
     # -- calls -------------------------------------------------------------------------
 
-    def __call__(self, *inputs: object) -> tuple[object, ...]:
+    def __call__(self, /, *inputs: object, **named: object) -> tuple[object, ...]:
+        if named:
+            inputs = self._in_order(inputs, named)
         if len(inputs) != len(self._takes):
             raise self._wrong_count(len(inputs))
         addresses = arrays.plain_addresses(inputs, self._takes)
@@ -127,6 +138,21 @@ class Executable:
         results = tuple(map(arrays.empty, self._gives))
         self._run(addresses, list(map(arrays.address, results)))
         return results
+
+    def _in_order(
+        self, inputs: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[object, ...]:
+        """Inputs that were given by place and then by name, all by place."""
+        rest = [x.name for x in self.inputs[len(inputs) :]]
+        for name in named:
+            if name not in rest:
+                free = ", ".join(rest) or "none"
+                raise ArgumentError(
+                    f"call of model {self.name!r} with {name}=…",
+                    "is no input, or was given by its place",
+                    f"inputs that are left are {free}",
+                )
+        return (*inputs, *(named[name] for name in rest if name in named))
 
     def _call_any(self, inputs: Sequence[object]) -> tuple[object, ...]:
         """A call with arrays of any kind."""
@@ -217,7 +243,9 @@ class Executable:
         text = driver_text(
             *(ENTRY, calls, self.copies, self.memory.arena), is_timed=True
         )
-        code = _load_driver(text, self.target, self._codes, self.constants)
+        names = (*self._codes, *self.constants)
+        made = engine.compile_object(text, self.target, names)
+        code = _load_driver(made, self._codes, self.constants)
         types = [ctypes.c_void_p] * 4
         function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(code.address(ENTRY))
         function.code = code  # type: ignore[attr-defined]  # lives as long
@@ -329,12 +357,23 @@ class _Binder:
         return Place(Home.CONSTANT, name=self.constants.plain(place.name))
 
 
+@contextmanager
+def _room(plan: Plan) -> Iterator[None]:
+    """Before and after constants are made, give back what LLVM and others needed, if
+    there are enough of them to make that worth the time."""
+    is_large = sum(x.nbytes for x in plan.graph.constants.values()) >= LARGE_MODEL
+    if is_large:
+        make_room()
+    yield
+    if is_large:
+        make_room()
+
+
 def _load_driver(
-    text: str,
-    target: Target,
+    made: engine.Object,
     codes: Mapping[str, engine.Compiled],
     constants: Mapping[str, Array],
 ) -> engine.Compiled:
     imports = {symbol: code.address(symbol) for symbol, code in codes.items()}
     imports |= {name: arrays.address(x) for name, x in constants.items()}
-    return engine.load_object(engine.compile_object(text, target, imports), imports)
+    return engine.load_object(made, imports)

@@ -51,7 +51,7 @@ def export(
 
     `name` begins the names of files and functions; the model's own, unless given.
     """
-    name = _checked(c_name(exe.name)) if name is None else _checked(name)
+    name = library_name(exe.name, name)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / f"lib{name}.a"
@@ -64,6 +64,12 @@ def export(
     facts = folder / f"{name}.json"
     facts.write_text(manifest(exe, name, sums), encoding="utf-8")
     return Exported((*files, facts, folder / "main.c"), tuple(notes))
+
+
+def library_name(model: str, name: str | None = None) -> str:
+    """What names of files and functions begin with: `name`, if it is one in C, else
+    what resembles that of the model."""
+    return _checked(c_name(model) if name is None else name)
 
 
 def c_name(text: str) -> str:
@@ -104,11 +110,15 @@ def _weights(exe: Executable, symbol: str) -> tuple[bytes, dict[str, Place]]:
     """All constants as one block, each aligned, and where they are in it."""
     parts: list[bytes] = []
     places: dict[str, Place] = {}
+    seen: dict[int, Place] = {}  # arrays may have several names
     at = 0
     for name, array in exe.constants.items():
+        if id(array) in seen:
+            places[name] = seen[id(array)]
+            continue
         data = array.tobytes()
         data += bytes(-len(data) % ALIGNMENT)
-        places[name] = Place(Home.CONSTANT, at, symbol)
+        places[name] = seen[id(array)] = Place(Home.CONSTANT, at, symbol)
         parts.append(data)
         at += len(data)
     return b"".join(parts), places

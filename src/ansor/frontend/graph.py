@@ -77,6 +77,14 @@ class Graph:
     outputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()  # what the model calls its outputs, if it does
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The outputs by the names that the model has for them."""
+        labels = self.labels or (value.name for value in self.outputs)
+        pairs = zip(self.outputs, labels, strict=True)
+        return tuple(replace(value, name=label) for value, label in pairs)
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:

@@ -9,6 +9,7 @@ import numpy as np
 from ansor.errors import ArgumentError
 from ansor.frontend.graph import Array, Graph, Node, Value
 from ansor.frontend.operators import operator
+from ansor.frontend.pages import check_unchanged
 from ansor.frontend.subgraph import Alias, Plan
 from ansor.ir.dtypes import DTYPES
 from ansor.te.reference import reference
@@ -39,6 +40,7 @@ def interpret(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 def interpret_plan(plan: Plan, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a plan for these inputs: each task by its reference."""
     known = _given(plan.graph, inputs)
+    known |= {name: x.array(plan.graph.constants) for name, x in plan.made.items()}
     for step in plan.steps:
         if isinstance(step, Alias):
             known[step.output.name] = known[step.input.name].reshape(step.output.shape)
@@ -62,6 +64,7 @@ def _given(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
         raise ArgumentError(
             f"{len(inputs)} arrays", f"graph {graph.name!r} has {len(graph.inputs)}"
         )
+    check_unchanged(graph.constants)
     known = dict(graph.constants)
     for value, array in zip(graph.inputs, inputs, strict=True):
         if array.shape != value.shape or str(array.dtype) != value.dtype:

@@ -159,7 +159,7 @@ def store(plan: Plan) -> Storage:
     places: dict[str, Place] = {}
     for number, value in enumerate(plan.graph.inputs):
         places[value.name] = Place(Home.INPUT, number)
-    for name in plan.graph.constants:
+    for name in (*plan.graph.constants, *plan.made):
         places[name] = Place(Home.CONSTANT, name=name)
     again: list[tuple[int, Value]] = []
     for number, value in enumerate(plan.graph.outputs):

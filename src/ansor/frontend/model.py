@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -10,10 +11,10 @@ from ansor.cost.model import CostModel
 from ansor.errors import ModelError
 from ansor.frontend.executor import Executable
 from ansor.frontend.graph import Graph, Value
-from ansor.frontend.partition import partition
+from ansor.frontend.partition import USUAL, checked, partition
 from ansor.frontend.passes import optimise
-from ansor.frontend.subgraph import Plan
-from ansor.frontend.units import choose
+from ansor.frontend.subgraph import Candidate, Plan
+from ansor.frontend.units import choose_all
 from ansor.frontend.workshop import compile_all
 from ansor.measure.runner import Runner
 from ansor.records.database import Database
@@ -32,6 +33,10 @@ __all__ = ["Executable", "Model"]
 class Model:
     """A whole network, as an importer made it; for this machine unless a target is
     given.
+
+    `alternatives` are the other ways, beside the plain one, in which its subgraphs may
+    be computed where that is faster: "winograd" for convolutions unless given, none at
+    all with (). They round differently.
 
     >>> import numpy as np
     >>> from ansor.frontend.builder import Builder
@@ -52,8 +57,15 @@ class Model:
 
     graph: Graph  # as imported
     target: Target
+    alternatives: tuple[str, ...]
 
-    def __init__(self, graph: Graph, target: Target | str | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target | str | None = None,
+        *,
+        alternatives: Iterable[str] | None = None,
+    ) -> None:
         if not isinstance(graph, Graph):
             raise ModelError(
                 f"model of {graph!r}",
@@ -64,6 +76,8 @@ class Model:
         where = target if isinstance(target, Target) else Target(target or "cpu")
         object.__setattr__(self, "graph", graph)
         object.__setattr__(self, "target", where)
+        names = USUAL if alternatives is None else checked(alternatives)
+        object.__setattr__(self, "alternatives", names)
 
     @property
     def name(self) -> str:
@@ -75,17 +89,24 @@ class Model:
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        return self.graph.outputs
+        return self.graph.results
 
     @cached_property
     def plan(self) -> Plan:
         """The graph as kernels and renames, after optimisation."""
-        return partition(optimise(self.graph), self.target)
+        return partition(optimise(self.graph), self.target, self.alternatives)
 
     @property
     def tasks(self) -> list[tuple[Task, int]]:
-        """The distinct tasks and how often each runs, the most work first."""
+        """The distinct tasks and how often each runs, the most work first. Together
+        they are the model, once: alternatives are among the `candidates` only."""
         return self.plan.tasks()
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """What `tune` tunes, in the order of its results: the tasks, then alternatives
+        to them, each with the number of the task it may replace."""
+        return self.plan.candidates()
 
     def tune(
         self,
@@ -107,11 +128,16 @@ class Model:
 
         Budgets are for the whole model. Keep the `database`: `compile` takes what is
         best in it, and tuning again goes on where it is. See `ansor.tune` for the rest.
+
+        There is a result for each of the `candidates`; an alternative that is not
+        likely to be faster has no trials. An objective sees one time for each of the
+        `tasks`: that of the fastest alternative.
         """
-        pairs = self.tasks
+        candidates = self.candidates
         return tune(
-            [task for task, _ in pairs],
-            weights=[float(weight) for _, weight in pairs],
+            [x.task for x in candidates],
+            places=[x.place for x in candidates],
+            weights=[float(weight) for _, weight in self.tasks],
             seconds=seconds,
             trials=trials,
             database=database,
@@ -135,15 +161,17 @@ class Model:
         """Machine code for the whole model. Measures nothing.
 
         Each task is compiled once, from the best program that the database has for
-        this machine and this LLVM, else from the analytic model's choice. The same
+        this machine and this LLVM, else from the analytic model's choice. Of
+        alternatives the one with the smallest time in the database is taken. The same
         database gives the same kernels. `workers` processes take part, one for each
         CPU unless given; 0 compiles in this process alone.
         """
-        distinct = {id(x.task): x.task for x in self.plan.subgraphs}
-        units = compile_all(choose(list(distinct.values()), database), workers)
-        of_task = dict(zip(distinct, units, strict=True))
-        each = [of_task[id(x.task)] for x in self.plan.subgraphs]
-        return Executable.link(self.plan, each, self.target)
+        plan, choices = choose_all(self.plan, database)
+        distinct = {id(choice): choice for choice in choices}
+        units = compile_all(list(distinct.values()), workers)
+        of_choice = dict(zip(distinct, units, strict=True))
+        each = [of_choice[id(choice)] for choice in choices]
+        return Executable.link(plan, each, self.target)
 
     def __str__(self) -> str:
         takes = ", ".join(map(str, self.inputs))

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ansor.frontend.graph import Graph, Node, Value
+from ansor.frontend.graph import Array, Graph, Node, Value
 from ansor.te.task import Task
+
+
+@dataclass(frozen=True)
+class Made:
+    """A constant that is computed from one of the graph's, when it is asked for."""
+
+    value: Value
+    source: Value
+    make: Callable[[Array], Array] = field(repr=False)
+
+    def array(self, constants: Mapping[str, Array]) -> Array:
+        return self.make(constants[self.source.name])
 
 
 @dataclass(frozen=True)
@@ -16,12 +29,22 @@ class Subgraph:
     `inputs` are the values from outside in the order of the kernel's arguments, with
     the constants that the task does not have as numbers; the outputs follow. Shapes of
     the arguments are those of the values.
+
+    `alternatives` give the same outputs, up to rounding, in another way: each is a
+    subgraph without alternatives. Which is faster has to be measured.
     """
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     task: Task
+    made: tuple[Made, ...] = ()  # inputs that the graph has only the source of
+    alternatives: tuple[Subgraph, ...] = ()
+
+    @property
+    def ways(self) -> tuple[Subgraph, ...]:
+        """All of them, the plain one first."""
+        return (replace(self, alternatives=()), *self.alternatives)
 
     def __str__(self) -> str:
         ops = " ".join(node.op for node in self.nodes)
@@ -42,6 +65,16 @@ class Alias:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A task that may run at a place: a number in `Plan.tasks()`."""
+
+    task: Task
+    place: int
+    weight: int  # of the place
+    operators: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """A graph as steps, producers first. Equal subgraphs share one task object."""
 
@@ -53,11 +86,37 @@ class Plan:
         return [step for step in self.steps if isinstance(step, Subgraph)]
 
     def tasks(self) -> list[tuple[Task, int]]:
-        """The distinct tasks and how often each runs, the most work first."""
+        """The distinct tasks and how often each runs, the most work first. They are
+        all the work there is: alternatives are not among them."""
         found = {id(step.task): step.task for step in self.subgraphs}
         often = Counter(id(step.task) for step in self.subgraphs)
         pairs = [(task, often[key]) for key, task in found.items()]
         return sorted(pairs, key=lambda pair: -pair[0].flops * pair[1])
+
+    def candidates(self) -> list[Candidate]:
+        """The tasks in their order, then the alternatives to them."""
+        steps = {id(step.task): step for step in self.subgraphs}
+        rows = [
+            (at, weight, steps[id(task)].ways)
+            for at, (task, weight) in enumerate(self.tasks())
+        ]
+        first = [(at, weight, ways[0]) for at, weight, ways in rows]
+        rest = [(at, weight, way) for at, weight, ways in rows for way in ways[1:]]
+        return [
+            Candidate(way.task, at, weight, " ".join(node.op for node in way.nodes))
+            for at, weight, way in (*first, *rest)
+        ]
+
+    def using(self, ways: Sequence[Subgraph]) -> Plan:
+        """With one of the ways of each subgraph, in order, in its place."""
+        rest = iter(ways)
+        steps = tuple(x if isinstance(x, Alias) else next(rest) for x in self.steps)
+        return replace(self, steps=steps)
+
+    @property
+    def made(self) -> dict[str, Made]:
+        """What steps read that is made of constants, by name."""
+        return {x.value.name: x for step in self.subgraphs for x in step.made}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))

@@ -1,22 +1,31 @@
-"""The machine code of one task: which program it is, and what calls it needs."""
+"""The machine code of one task: which program it is, and what calls it needs.
+
+Where a subgraph has alternatives, also which task it is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 
 from ansor.codegen import engine
+from ansor.frontend.subgraph import Plan, Subgraph
 from ansor.ir.expr import Buffer
 from ansor.measure.identity import versions
 from ansor.measure.source import source
 from ansor.reading import Data
 from ansor.records.database import Database
 from ansor.schedule.data import to_data
+from ansor.search.estimate import estimate
+from ansor.search.fastest import fastest
 from ansor.search.untuned import untuned
 from ansor.space.replay import replay
 from ansor.te.task import Task
+
+CLEARLY = 0.8  # of a time: where an alternative is believed in without a measurement
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,46 @@ def _best(task: Task, database: Database) -> Choice:
         return Choice(task)
     form = database.task_of(record, task.target)
     return Choice(form, record.program, record.seconds)
+
+
+def choose_all(
+    plan: Plan, database: Database | str | PathLike[str] | None
+) -> tuple[Plan, list[Choice]]:
+    """The plan with one way for each subgraph, and what each is compiled from.
+
+    The fastest way that was measured counts; where none was, the plain one, unless the
+    analytic model believes that another is CLEARLY faster.
+    """
+    ways = [way for step in plan.subgraphs for way in step.ways]
+    tasks = {id(way.task): way.task for way in ways}
+    found = dict(zip(tasks, choose(list(tasks.values()), database), strict=True))
+    beliefs = _Beliefs()
+    taken = [_fastest(step, found, beliefs) for step in plan.subgraphs]
+    return plan.using(taken), [found[id(way.task)] for way in taken]
+
+
+def _fastest(
+    step: Subgraph, choices: Mapping[int, Choice], beliefs: _Beliefs
+) -> Subgraph:
+    ways = step.ways
+    seconds = [choices[id(way.task)].seconds for way in ways]
+    if len(ways) > 1 and all(x is None for x in seconds):
+        return beliefs.fastest(ways)
+    return ways[fastest((x or 0.0, x is not None) for x in seconds)]
+
+
+class _Beliefs(dict[str, float]):
+    """Seconds of tasks by the analytic model, each asked for once."""
+
+    def of(self, task: Task) -> float:
+        if task.key not in self:
+            self[task.key] = estimate(task)
+        return self[task.key]
+
+    def fastest(self, ways: Sequence[Subgraph]) -> Subgraph:
+        plain, best = ways[0], min(ways, key=lambda way: self.of(way.task))
+        is_clear = self.of(best.task) <= CLEARLY * self.of(plain.task)
+        return best if is_clear else plain
 
 
 def compile_choice(choice: Choice) -> Unit:

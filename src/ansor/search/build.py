@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from os import PathLike
 
 from ansor.codegen.kernel import Kernel, make_kernel
@@ -35,7 +36,7 @@ def build(
     """
     if not isinstance(task, Task):
         raise ScheduleError(
-            f"build of {task!r}",
+            f"build of {reprlib.repr(task)}",
             f"is of type {type(task).__name__}, not a task",
             "build(ansor.Task(outputs))",
         )

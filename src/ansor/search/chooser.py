@@ -5,13 +5,16 @@ A chooser sees how the tasks stand, nothing else. Told the same it chooses the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import isfinite
 from typing import Protocol
 
 import numpy as np
 
 from ansor.errors import MeasureError
+from ansor.search.fastest import fastest
 from ansor.search.objective import Objective, value
 
 STEP = 1e-3  # of a time: about nothing
@@ -19,6 +22,7 @@ EARLY = 2  # batches more than there were: the first ones do not bring most of a
 NARROW = 0.1  # of a time: what may be gained even where nothing seems possible
 FRESH = 3.0  # times longer than believed that a task may take that never ran
 LATE = 5  # batches more than all tasks like it, from which on these prove nothing
+AHEAD = 2  # batches that a task may need to overtake another in its place
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,13 @@ class Standing:
         return len(self.bests)
 
     @property
+    def has_run(self) -> bool:
+        return bool(self.bests) and isfinite(self.bests[-1])
+
+    @property
     def speed(self) -> float:
         """Operations per second; 0 if that says nothing."""
-        has_run = bool(self.bests) and np.isfinite(self.bests[-1])
-        return self.flops / self.seconds if has_run else 0.0
+        return self.flops / self.seconds if self.has_run else 0.0
 
 
 class Chooser(Protocol):
@@ -56,13 +63,17 @@ class Chooser(Protocol):
 def spread(
     tasks: Sequence[Standing], changed: int = -1, to: float = 0.0
 ) -> list[float]:
-    """The seconds of all places, with those of one task changed."""
+    """The seconds of all places, with those of one task changed, as if it had run.
+
+    Of tasks that share a place the fastest that has run counts; before one has, the
+    first."""
     count = 1 + max(place for task in tasks for place in task.places)
-    found = [0.0] * count
+    found: list[list[tuple[float, bool]]] = [[] for _ in range(count)]
     for number, task in enumerate(tasks):
+        own = (to, True) if number == changed else (task.seconds, task.has_run)
         for place in task.places:
-            found[place] = to if number == changed else task.seconds
-    return found
+            found[place].append(own)
+    return [rows[fastest(rows)][0] if rows else 0.0 for rows in found]
 
 
 def worth(
@@ -88,6 +99,10 @@ class Gradient:
     by the cost of the batch. A task that was never measured may take FRESH times what
     is believed, and all of that may be gained: so each that matters has its first batch
     early.
+
+    Where several tasks share a place only the fastest counts. For another one the next
+    batch may bring nothing, but several may: it is worth what the objective falls by in
+    up to AHEAD batches, for each of these.
 
     With probability `epsilon` any open task is chosen.
     """
@@ -123,10 +138,21 @@ class Gradient:
                 for times in (FRESH, STEP)
             )
             return (slow - fast) / (1 + EARLY)
-        fall = self.alpha * self._past(task) + (1 - self.alpha) * self._hope(tasks, at)
-        fall = min(fall, task.seconds * (1 - STEP))
-        least = min(task.least, task.seconds)
-        return worth(tasks, objective, at, max(task.seconds - fall, least))
+        after = islice(self._expected(tasks, at), AHEAD if _is_rival(tasks, at) else 1)
+        return max(
+            worth(tasks, objective, at, to) / count for count, to in enumerate(after, 1)
+        )
+
+    def _expected(self, tasks: Sequence[Standing], at: int) -> Iterator[float]:
+        """Seconds of a task after its next batch, and those that follow."""
+        now, past = list(tasks), self._past(tasks[at])
+        while True:
+            task = now[at]
+            fall = self.alpha * past + (1 - self.alpha) * self._hope(now, at)
+            fall = min(fall, task.seconds * (1 - STEP))
+            to = max(task.seconds - fall, min(task.least, task.seconds))
+            yield to
+            now[at] = replace(task, seconds=to, bests=(*task.bests, to))
 
     def _past(self, task: Standing) -> float:
         """Seconds that each of the last batches brought."""
@@ -212,5 +238,11 @@ def _open(tasks: Sequence[Standing]) -> list[int]:
     return [number for number, task in enumerate(tasks) if task.is_open]
 
 
+def _is_rival(tasks: Sequence[Standing], at: int) -> bool:
+    """True if a task shares a place with another."""
+    own = set(tasks[at].places)
+    return any(own & set(task.places) for n, task in enumerate(tasks) if n != at)
+
+
 def _taking(task: Standing, seconds: float) -> Standing:
-    return Standing(seconds, places=task.places)
+    return Standing(seconds, (seconds,), places=task.places)

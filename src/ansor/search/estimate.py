@@ -16,6 +16,8 @@ from ansor.te.task import Task
 SKETCHES = 2  # those with the fewest unusual choices
 POINTS = 64  # of each
 SLOW = 1e9  # operations or bytes per second, where there is no model
+DOUBT = 1.15  # times longer that an alternative may seem to take, to be tried still
+LESS = 0.5  # of the arithmetic: worth a trial whatever the model believes
 
 
 def estimate(task: Task) -> float:
@@ -38,6 +40,12 @@ def estimate(task: Task) -> float:
         if len(points):
             best = min(best, float(seconds(sketch, points).min()))
     return best if isfinite(best) else _plain(task)
+
+
+def may_pay(seconds: tuple[float, float], flops: tuple[float, float]) -> bool:
+    """True if an alternative may turn out faster than what it would replace, by the
+    beliefs about both and their arithmetic."""
+    return seconds[0] <= DOUBT * seconds[1] or flops[0] <= LESS * flops[1]
 
 
 def ideal(task: Task) -> float:

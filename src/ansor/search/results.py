@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from ansor.search.fastest import fastest
 from ansor.search.result import INTERRUPTED, Moment, Result
 
 
@@ -16,12 +17,16 @@ class Results(Sequence[Result]):
     `seconds` is the objective's value with these results, and `history` how it fell:
     `best` of a moment is the value after so many trials of all tasks, in which tasks
     that were not measured yet count as the analytic model believes.
+
+    `places` says of each task which of the objective's times is its own. Where several
+    have the same, `fastest` has the number of the one that counts.
     """
 
     results: tuple[Result, ...]
     seconds: float
     history: tuple[Moment, ...]
     stopped: str  # what ended it
+    places: tuple[int, ...] = ()  # as many as tasks; without, each has its own
 
     @overload
     def __getitem__(self, at: int) -> Result: ...
@@ -40,6 +45,17 @@ class Results(Sequence[Result]):
     def is_complete(self) -> bool:
         """False if it was interrupted: these are the best so far."""
         return self.stopped != INTERRUPTED
+
+    @property
+    def fastest(self) -> tuple[int, ...]:
+        """Of each place, the number of the task that is fastest there."""
+        rivals: dict[int, list[int]] = {}
+        for n, place in enumerate(self.places or range(len(self))):
+            rivals.setdefault(place, []).append(n)
+        return tuple(
+            numbers[fastest((self[n].seconds, self[n].is_measured) for n in numbers)]
+            for _, numbers in sorted(rivals.items())
+        )
 
     @property
     def trials(self) -> int:

@@ -18,7 +18,7 @@ from ansor.measure.runner import FOREVER, Runner
 from ansor.records.database import Database
 from ansor.search.budget import GUESS, KEPT, SHARE, Budget, Finalist, Spent
 from ansor.search.chooser import Chooser, Standing, spread, worth
-from ansor.search.estimate import estimate, ideal
+from ansor.search.estimate import estimate, ideal, may_pay
 from ansor.search.finals import DOUBT, FINALISTS, Final, in_order, reserved
 from ansor.search.loop import EXHAUSTED, Search
 from ansor.search.objective import Objective, patience, value
@@ -42,13 +42,16 @@ HOPELESS = 3  # batches of which nothing ran, after which a task is given up
 ALIKE = 3.0  # the distance of tasks that have much in common
 SIZES = 4.0  # how many times more arithmetic one of them may have
 MOMENT = 1e-3  # seconds that a batch takes at least
+UNLIKELY = "hardly faster"  # an alternative that is not tried
 
 
 @dataclass(eq=False)
 class Job:
-    """One task among several. Equal tasks are one, in several places."""
+    """One task among several. Equal tasks are one: `numbers` says which, and `places`
+    where the objective has their time, which other jobs may share."""
 
     search: Search
+    numbers: tuple[int, ...]
     places: tuple[int, ...]
     believed: float  # seconds, by the analytic model
     least: float  # seconds that no program is below, if that is known
@@ -80,6 +83,12 @@ class Job:
     @property
     def estimate(self) -> float:
         return self.believed * self.bias
+
+    @property
+    def brief(self) -> Standing:
+        """Its time and where it counts, also within a batch."""
+        bests = (self.seconds,) if self.has_run else ()
+        return Standing(self.seconds, bests, places=self.places)
 
     @property
     def finalists(self) -> tuple[Finalist, ...]:
@@ -131,7 +140,7 @@ class Campaign:
             stopped = self._explore()
         except KeyboardInterrupt:
             stopped = INTERRUPTED
-        return self._results(stopped)
+        return self.end(stopped)
 
     # -- batches -----------------------------------------------------------------------
 
@@ -154,7 +163,7 @@ class Campaign:
         return FOREVER if limit is None else max(0, limit - len(self.history))
 
     def _exhausted(self) -> str:
-        reasons = {job.ended for job in self.jobs if job.ended}
+        reasons = {job.ended for job in self.jobs} - {"", UNLIKELY}
         is_open = any(not job.ended for job in self.jobs)
         if is_open or len(reasons) != 1:
             return "no gain expected"
@@ -242,7 +251,7 @@ class Campaign:
         return max(MOMENT, mean(spent) * self.budget.size)
 
     def _seconds(self) -> list[float]:
-        return spread([Standing(job.seconds, places=job.places) for job in self.jobs])
+        return spread([job.brief for job in self.jobs])
 
     def _value(self) -> float:
         return value(self.objective, self._seconds())
@@ -268,12 +277,12 @@ class Campaign:
         for job in self.jobs:
             count = len(job.search.trials)
             row = Row(job.search.task, job.seconds, job.has_run, count, job.ended)
-            rows.update(dict.fromkeys(job.places, row))
+            rows.update(dict.fromkeys(job.numbers, row))
         last = self.history[-1]
         return Overview(
             now=now,
-            index=self.jobs[number].places[0],
-            rows=tuple(rows[place] for place in sorted(rows)),
+            index=self.jobs[number].numbers[0],
+            rows=tuple(rows[n] for n in sorted(rows)),
             trials=len(self.history),
             total=self.budget.trials,
             seconds=last.spent,
@@ -285,7 +294,7 @@ class Campaign:
     # -- the end -----------------------------------------------------------------------
 
     def _finals(self) -> list[Final]:
-        tasks = [Standing(job.seconds, places=job.places) for job in self.jobs]
+        tasks = [job.brief for job in self.jobs]
         return [
             Final(
                 number,
@@ -301,7 +310,8 @@ class Campaign:
         assert self.budget.seconds is not None
         return reserved(self._finals(), SHARE * self.budget.seconds)
 
-    def _results(self, stopped: str) -> Results:
+    def end(self, stopped: str) -> Results:
+        """What was found; rankings come first, unless it was interrupted."""
         found: dict[int, Result] = {}
         if stopped != INTERRUPTED:
             try:
@@ -363,19 +373,23 @@ class Campaign:
             raise errors[0]
 
     def _together(self, found: dict[int, Result], stopped: str) -> Results:
-        placed: dict[int, Result] = {}
+        given: dict[int, tuple[Result, int]] = {}
         for number, job in enumerate(self.jobs):
-            placed.update(dict.fromkeys(job.places, found[number]))
-        results = tuple(placed[place] for place in sorted(placed))
-        total = value(self.objective, [result.seconds for result in results])
-        return Results(results, total, tuple(self.history), stopped)
+            for n, place in zip(job.numbers, job.places, strict=True):
+                given[n] = found[number], place
+        rows, places = zip(*(given[n] for n in sorted(given)), strict=True)
+        results = Results(rows, 0.0, tuple(self.history), stopped, places)
+        times = [results[n].seconds for n in results.fastest]
+        return replace(results, seconds=value(self.objective, times))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to tune together, to which end."""
+    """What to tune together, to which end. `places` says of every task which of the
+    objective's times is its own; of several tasks in a place the fastest counts."""
 
     tasks: Sequence[Task]
+    places: Sequence[int]
     objective: Objective
     chooser: Chooser
     listener: OverviewListener | None = None
@@ -393,28 +407,57 @@ def tune_all(
     """Tune several tasks: what `ansor.tune` does with a list."""
     jobs = []
     of_each = Budget(None, budget.seconds, budget.size)
-    for places in _places(plan.tasks):
-        task = plan.tasks[places[0]]
-        wishes.calibrate(task.target)
+    is_interrupted = False
+    for numbers in _equal(plan.tasks):
+        task = plan.tasks[numbers[0]]
         known, decide = database.task(task), wishes.decide
         search = Search(
             task, known, decide, database, runner, of_each, None, None, spent
         )
         search.finalists = FINALISTS
+        places = tuple(plan.places[n] for n in numbers)
+        believed = None
+        try:
+            if not is_interrupted:
+                wishes.calibrate(task.target)
+                believed = estimate(known)
+        except KeyboardInterrupt:  # the database may know something all the same
+            is_interrupted = True
         bounds = roofline(known), ideal(known)
-        jobs.append(Job(search, places, estimate(known), *bounds))
-    found = Campaign(
+        jobs.append(Job(search, numbers, places, believed or max(bounds), *bounds))
+    _close_hopeless(jobs)
+    campaign = Campaign(
         jobs, plan.chooser, plan.objective, budget, spent, plan.listener, plan.stop
-    ).run()
+    )
+    found = campaign.end(INTERRUPTED) if is_interrupted else campaign.run()
     return _renamed(found, plan.tasks)
 
 
-def _places(tasks: Sequence[Task]) -> list[tuple[int, ...]]:
-    """Equal tasks together."""
+def _equal(tasks: Sequence[Task]) -> list[tuple[int, ...]]:
+    """The numbers of tasks, equal ones together."""
     found: dict[tuple[str, str], list[int]] = {}
     for at, task in enumerate(tasks):
         found.setdefault((task.key, task.target.fingerprint), []).append(at)
-    return [tuple(places) for places in found.values()]
+    return [tuple(numbers) for numbers in found.values()]
+
+
+def _close_hopeless(jobs: Sequence[Job]) -> None:
+    """End alternatives that are not believed to pay in any place before they begin.
+    The first task in a place is never one."""
+    firsts: dict[int, Job] = {}
+    for job in jobs:
+        for place in job.places:
+            firsts.setdefault(place, job)
+    for job in jobs:
+        if not any(_may_replace(job, firsts[place]) for place in job.places):
+            job.ended = UNLIKELY
+
+
+def _may_replace(job: Job, first: Job) -> bool:
+    if job is first:
+        return True
+    works = job.search.known.flops, first.search.known.flops
+    return may_pay((job.believed, first.believed), works)
 
 
 def _renamed(results: Results, tasks: Sequence[Task]) -> Results:

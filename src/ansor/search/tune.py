@@ -62,6 +62,7 @@ def tune(
     model: CostModel | None = None,
     policy: str = "evolution",
     weights: Sequence[float] | None = None,
+    places: Sequence[int] | None = None,
     objective: Objective | None = None,
     scheduler: str | Chooser = "gradient",
     rules: Sequence[Rule] = (),
@@ -82,6 +83,7 @@ def tune(
     model: CostModel | None = None,
     policy: str = "evolution",
     weights: Sequence[float] | None = None,
+    places: Sequence[int] | None = None,
     objective: Objective | None = None,
     scheduler: str | Chooser = "gradient",
     rules: Sequence[Rule] = (),
@@ -108,6 +110,9 @@ def tune(
     its weight; see `ansor.objectives`. A task that fails does not end the others: its
     result has an `error`.
 
+    Tasks with the same number in `places` compute the same, and only the fastest of
+    them will run: the objective has one time, and one weight, for each place.
+
     `progress` is called after every trial, or prints if True; `stop` ends the search
     when it returns True. Ctrl-C ends it, too, with the best so far.
 
@@ -128,16 +133,18 @@ def tune(
     wishes = Wishes(seed, policy, model, rules, constraints, transfer, not is_alone)
     budget = Budget(trials, seconds, batch or (BATCH if is_alone else SIZE))
     if isinstance(task, Task):
-        _check_alone(weights, objective)
+        _check_alone(weights=weights, places=places, objective=objective)
         hear = listener(cast(Listener | bool | None, progress))
         search = partial(
             _alone, task, wishes, budget, spent, hear, cast(Stop | None, stop)
         )
         return with_means(search, database, runner, seed)
     tasks = _tasks(task)
+    where = _places(tasks, places)
     plan = Plan(
         tasks,
-        bound(objective, _weights(tasks, weights)),
+        where,
+        bound(objective, _weights(tasks, where, weights)),
         make_chooser(scheduler, seed),
         overview_listener(cast(OverviewListener | bool | None, progress)),
         cast(OverviewStop | None, stop),
@@ -183,8 +190,8 @@ def _check(
     check_policy(policy)
 
 
-def _check_alone(weights: Sequence[float] | None, objective: Objective | None) -> None:
-    for name, given in (("weights", weights), ("objective", objective)):
+def _check_alone(**options: object) -> None:
+    for name, given in options.items():
         if given is not None:
             raise MeasureError(
                 f"tune({name}=…)", "is for several tasks", "give a list of tasks"
@@ -206,13 +213,33 @@ def _tasks(given: object) -> list[Task]:
     return found
 
 
-def _weights(tasks: Sequence[Task], given: Sequence[float] | None) -> list[float]:
-    weights = [task.weight for task in tasks] if given is None else list(given)
-    if len(weights) != len(tasks):
+def _places(tasks: Sequence[Task], given: Sequence[int] | None) -> list[int]:
+    places = list(range(len(tasks))) if given is None else list(given)
+    if len(places) != len(tasks):
+        raise MeasureError(
+            f"tune with {len(places)} places",
+            f"has {len(tasks)} tasks",
+            "give one place for each task",
+        )
+    if set(places) != set(range(len(set(places)))):
+        raise MeasureError(
+            f"places {places}", "are not numbers from 0 up, without a gap"
+        )
+    return places
+
+
+def _weights(
+    tasks: Sequence[Task], places: Sequence[int], given: Sequence[float] | None
+) -> list[float]:
+    """Of each place; unless given, that of its first task."""
+    count = len(set(places))
+    firsts = [tasks[places.index(place)] for place in range(count)]
+    weights = [task.weight for task in firsts] if given is None else list(given)
+    if len(weights) != count:
         raise MeasureError(
             f"tune with {len(weights)} weights",
-            f"has {len(tasks)} tasks",
-            "give one weight for each task",
+            f"has {count} places" if count < len(tasks) else f"has {count} tasks",
+            "give one weight for each of them",
         )
     for weight in weights:
         if not 0 < weight < float("inf"):

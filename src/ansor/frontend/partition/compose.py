@@ -26,6 +26,7 @@ from ansor.te.stage import Axis, Stage
 DEEPEST = 100  # levels of a formula; the tensor language allows 150
 LARGEST = 600  # operands in it
 MOST_LOADS = 40
+SMALL = 8  # the longest axis of a matrix of numbers
 
 
 def composed(dag: DAG) -> DAG:
@@ -138,13 +139,26 @@ def _chosen(dag: DAG) -> set[str]:
 def _goes_inside(stage: Stage, readers: list[Stage]) -> bool:
     if stage.reducer is not None:
         return False
-    if not stage.loads or isinstance(stage.body[0], Load):
-        return True  # a number, or elements in another place
+    if not stage.loads:
+        return not _is_matrix(stage, readers)
+    if isinstance(stage.body[0], Load):
+        return True  # elements in another place
     if len(readers) != 1 or readers[0].reducer is not None:
         return False
     if prod(readers[0].shape) > prod(stage.shape):
         return not has_expensive(stage)
     return True
+
+
+def _is_matrix(stage: Stage, readers: list[Stage]) -> bool:
+    """True for a few numbers that sums are taken with: as a stage of their own they
+    can be told from what varies, and become numbers in unrolled code."""
+    return (
+        len(stage.axes) == 2
+        and all(1 < axis.extent <= SMALL for axis in stage.axes)
+        and bool(variables(stage.body[0]))
+        and all(reader.reducer is not None for reader in readers)
+    )
 
 
 # Reductions in the order of what reads them.

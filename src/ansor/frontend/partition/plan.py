@@ -12,8 +12,9 @@ from ansor.frontend.operators import operator
 from ansor.frontend.operators.operator import Kind
 from ansor.frontend.partition.compose import composed
 from ansor.frontend.partition.groups import Group, Grouping
+from ansor.frontend.partition.methods import USUAL, Method, methods
 from ansor.frontend.passes.facts import uniform
-from ansor.frontend.subgraph import Alias, Plan, Subgraph
+from ansor.frontend.subgraph import Alias, Made, Plan, Subgraph
 from ansor.target import Target
 from ansor.te.dag import DAG
 from ansor.te.functions import cast
@@ -21,15 +22,18 @@ from ansor.te.task import Task
 from ansor.te.tensor import Tensor, compute, placeholder
 
 
-def partition(graph: Graph, target: str | Target = "cpu") -> Plan:
+def partition(
+    graph: Graph, target: str | Target = "cpu", alternatives: Iterable[str] = USUAL
+) -> Plan:
     """The steps that compute a graph, as `optimise` has left it, on a target.
 
     Every step has one result (but for nodes that have several), in an order in which
-    they can run. Outputs that are inputs or constants have no step.
+    they can run. Outputs that are inputs or constants have no step. Products that can
+    be computed in other ways, by these names, with less arithmetic have alternatives.
     """
     where = target if isinstance(target, Target) else Target(target)
     grouping = Grouping(graph)
-    maker = _Maker(grouping, where)
+    maker = _Maker(grouping, where, methods(alternatives))
     steps: list[tuple[int, Subgraph | Alias]] = []
     for n in grouping.views():
         node = graph.nodes[n]
@@ -48,10 +52,15 @@ class _Built:
 class _Maker:
     """Makes tasks, each distinct one once."""
 
-    def __init__(self, grouping: Grouping, target: Target) -> None:
+    def __init__(
+        self, grouping: Grouping, target: Target, others: Sequence[Method] = ()
+    ) -> None:
         self.grouping = grouping
         self.graph = grouping.graph
         self.target = target
+        self._methods = others
+        self._operators = {x.operator.name: x.operator for x in others}
+        self._made: dict[str, Made] = {}  # by name
         self._built: dict[Hashable, _Built] = {}
         self._tasks: dict[str, Task] = {}
 
@@ -59,15 +68,50 @@ class _Maker:
         numbers = self._with_places(group.nodes)
         nodes = tuple(self.graph.nodes[n] for n in sorted(numbers))
         apart, twins = self._apart(nodes, group.core)
-        given = _given(apart)
         outputs = self._outputs(group)
-        key = self._signature(apart, given, outputs)
-        if key not in self._built:
-            self._built[key] = self._build(apart, given, outputs)
-        built = self._built[key]
-        inputs = (given[n] for n in built.order)
+        task, inputs = self._task(apart, outputs)
         read = tuple(twins.get(value.name, value) for value in inputs)
-        return Subgraph(nodes, read, outputs, built.task)
+        plain = Subgraph(nodes, read, outputs, task)
+        if group.core is None or twins:
+            return plain
+        found = [self._alternative(plain, group.core, x) for x in self._methods]
+        return replace(plain, alternatives=tuple(x for x in found if x is not None))
+
+    def _task(
+        self, nodes: tuple[Node, ...], outputs: tuple[Value, ...]
+    ) -> tuple[Task, tuple[Value, ...]]:
+        """The task of nodes, and what it reads."""
+        given = _given(nodes)
+        key = self._signature(nodes, given, outputs)
+        if key not in self._built:
+            self._built[key] = self._build(nodes, given, outputs)
+        built = self._built[key]
+        return built.task, tuple(given[n] for n in built.order)
+
+    def _alternative(
+        self, plain: Subgraph, core: int, method: Method
+    ) -> Subgraph | None:
+        """The subgraph with its product computed by a method; None where that cannot be
+        done, or only with more arithmetic."""
+        product = self.graph.nodes[core]
+        weight = product.inputs[-1]
+        if not self.graph.is_constant(weight) or not method.applies(product):
+            return None
+        if self._number(weight) is not None:
+            return None
+        made = self._weight(weight, method)
+        other = method.instead(product, made.value)
+        nodes = tuple(other if node is product else node for node in plain.nodes)
+        task, inputs = self._task(nodes, plain.outputs)
+        if task.flops >= plain.task.flops:
+            return None
+        return Subgraph(nodes, inputs, plain.outputs, task, (made,))
+
+    def _weight(self, given: Value, method: Method) -> Made:
+        name = f"{given.name}.{method.operator.name}"
+        while name in self.grouping.number or name in self.graph.constants:
+            name += "_"
+        return self._made.setdefault(name, method.weight(given, name))
 
     def _apart(
         self, nodes: tuple[Node, ...], core: int | None
@@ -111,7 +155,7 @@ class _Maker:
         """Equal for groups that are computed alike."""
         names = {value.name: n for n, value in enumerate(given)}
         types: list[Hashable] = [
-            (v.dtype, v.shape, self.graph.is_constant(v), repr(self._number(v)))
+            (v.dtype, v.shape, self._is_constant(v), repr(self._number(v)))
             for v in given
         ]
         rows: list[Hashable] = []
@@ -123,6 +167,9 @@ class _Maker:
         ends = tuple(names[value.name] for value in outputs)
         return tuple(types), tuple(rows), ends
 
+    def _is_constant(self, value: Value) -> bool:
+        return self.graph.is_constant(value) or value.name in self._made
+
     def _number(self, value: Value) -> np.generic | None:
         return uniform(self.graph.constants.get(value.name))
 
@@ -131,9 +178,9 @@ class _Maker:
     ) -> _Built:
         tensors = {v.name: self._source(n, v) for n, v in enumerate(given)}
         for node in nodes:
-            made = operator(node.op).tensors(
-                [tensors[value.name] for value in node.inputs], node.attributes
-            )
+            found = self._operators.get(node.op) or operator(node.op)
+            inputs = [tensors[value.name] for value in node.inputs]
+            made = found.tensors(inputs, node.attributes)
             tensors.update(zip((v.name for v in node.outputs), made, strict=True))
         ends = [tensors[value.name] for value in outputs]
         dag = composed(DAG.build([_computed(x) for x in ends]))
@@ -145,7 +192,7 @@ class _Maker:
         number = self._number(value)
         if number is not None:
             return _filled(value, number)
-        constant = self.graph.is_constant(value)
+        constant = self._is_constant(value)
         name = f"{'w' if constant else 'x'}{n}"
         return placeholder(value.shape, value.dtype, name, constant)
 

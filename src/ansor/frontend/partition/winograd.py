@@ -1,0 +1,157 @@
+"""3x3 convolutions by Winograd's method, as an alternative to the plain sum.
+
+F(2x2, 3x3) needs 16 products for 4 results instead of 36, F(4x4, 3x3) 36 for 16 instead
+of 144, and additions before and after, which pay where there are many channels:
+
+    tiles (4 x 4) of the padded image  ->  Bᵀ·d, then (Bᵀ·d)·B  ->  one matrix product
+    per place of a tile, over channels  ->  Aᵀ·M·A  ->  2 x 2 results
+
+Kernels are transformed ahead, in float64. Results differ from those of the plain sum by
+rounding: see docs/models.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ansor.frontend.graph import Array, Node, Value
+from ansor.frontend.operators.operator import Kind, Operator
+from ansor.frontend.passes.facts import integer, ints
+from ansor.frontend.subgraph import Made
+from ansor.te import value as te
+from ansor.te.ops.shape import pad
+from ansor.te.reduction import reduce_axis, sum
+from ansor.te.tensor import Tensor, compute
+from ansor.te.workloads.winograd import A, B, G, Matrix, constant_matrix
+
+Pairs = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """F(tile x tile, 3x3). Larger tiles save more, but their weights and their error
+    grow: those of 4 are 2.25 and about eight times those of 2."""
+
+    tile: int = 2
+
+    @property
+    def operator(self) -> Operator:
+        name = "winograd" if self.tile == 2 else f"winograd{self.tile}"
+        return Operator(name, convolved, Kind.ANCHOR)
+
+    def applies(self, node: Node) -> bool:
+        """To convolutions over two axes, every place, with channels last."""
+        if node.op != "conv" or node.attributes.get("layout") != "last":
+            return False
+        x, weight = node.inputs
+        return (
+            weight.shape[:-2] == (3, 3)
+            and {x.dtype, weight.dtype} == {"float32"}
+            and ints(node, "strides") == ints(node, "dilations") == (1, 1)
+            and integer(node, "groups") == 1
+        )
+
+    def weight(self, given: Value, name: str) -> Made:
+        side = self.tile + 2
+        shape = (side, side, *given.shape[2:])
+        return Made(Value(name, given.dtype, shape), given, self._transformed)
+
+    def _transformed(self, kernels: Array) -> Array:
+        return transformed(kernels, G[self.tile])
+
+    def instead(self, node: Node, weight: Value) -> Node:
+        attributes = {"padding": node.attributes["padding"], "tile": self.tile}
+        inputs = (node.inputs[0], weight)
+        return replace(
+            node, op=self.operator.name, inputs=inputs, attributes=attributes
+        )
+
+
+def transformed(kernels: Array, matrix: Matrix) -> Array:
+    """G·g·Gᵀ of kernels (3, 3, inputs, outputs), computed in float64."""
+    g = np.array(matrix, np.float64)
+    rows = np.tensordot(g, kernels.astype(np.float64), axes=(1, 0))
+    both = np.tensordot(g, rows, axes=(1, 1)).swapaxes(0, 1)
+    return np.ascontiguousarray(both, kernels.dtype)
+
+
+def convolved(x: Tensor, weight: Tensor, padding: Pairs, tile: int) -> Tensor:
+    """The convolution of images with transformed kernels (tile+2, tile+2, C, O);
+    `padding` is (before, after) of rows and of columns."""
+    space = [
+        n + before + after - 2
+        for n, (before, after) in zip(x.shape[1:3], padding, strict=True)
+    ]
+    rows, columns = (-(-n // tile) for n in space)
+    data = _transformed_tiles(_padded(x, (rows, columns), padding, tile), tile)
+    c = reduce_axis(weight.shape[2], "c")
+    product = compute(
+        (*data.shape[:3], weight.shape[3]),
+        lambda u, v, p, o: sum(data[u, v, p, c] * weight[u, v, c, o], axis=c),
+        name="winograd_product",
+    )
+    inverse = _inverse(product, tile)
+
+    def body(n: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Scalar:
+        at = (n * rows + y // tile) * columns + x // tile
+        return inverse[y % tile, x % tile, at, o]
+
+    return compute((x.shape[0], *space, weight.shape[3]), body, name="winograd")
+
+
+def _padded(x: Tensor, tiles: tuple[int, int], padding: Pairs, tile: int) -> Tensor:
+    """The image with zeros around, up to the end of the last tiles."""
+    around = [
+        (before, n * tile + 2 - extent - before)
+        for n, extent, (before, _) in zip(tiles, x.shape[1:3], padding, strict=True)
+    ]
+    return pad(x, [(0, 0), *around, (0, 0)], name="winograd_pad")
+
+
+def _transformed_tiles(x: Tensor, tile: int) -> Tensor:
+    """(side, side, tiles, channels), in two steps, along rows and along columns: few
+    conditions are then in the code that is unrolled."""
+    batch, height, width, channels = x.shape
+    rows, columns = (height - 2) // tile, (width - 2) // tile
+    side = tile + 2
+    left, right = constant_matrix(B[tile], "B"), constant_matrix(B[tile], "B")
+    r, s = reduce_axis(side, "r"), reduce_axis(side, "s")
+    half = compute(
+        (side, batch, rows, width, channels),
+        lambda u, n, t, x_, c: sum(x[n, t * tile + r, x_, c] * left[r, u], axis=r),
+        name="winograd_rows",
+    )
+
+    def body(u: te.Value, v: te.Value, p: te.Value, c: te.Value) -> te.Scalar:
+        n, place = p // (rows * columns), p % (rows * columns)
+        row, column = place // columns, place % columns
+        return sum(half[u, n, row, column * tile + s, c] * right[s, v], axis=s)
+
+    shape = (side, side, batch * rows * columns, channels)
+    return compute(shape, body, name="winograd_tiles")
+
+
+def _inverse(product: Tensor, tile: int) -> Tensor:
+    """(tile, tile, tiles, outputs). Small tiles in one sum: it has 16 terms."""
+    left, right = constant_matrix(A[tile], "A"), constant_matrix(A[tile], "A")
+    r, s = reduce_axis(tile + 2, "r"), reduce_axis(tile + 2, "s")
+    shape, name = (tile, tile, *product.shape[2:]), "winograd_inverse"
+    if tile == 2:
+        return compute(
+            shape,
+            lambda y, x, p, o: sum(
+                product[r, s, p, o] * left[r, y] * left[s, x], axis=[r, s]
+            ),
+            name=name,
+        )
+    half = compute(
+        (tile + 2, *shape[1:]),
+        lambda u, x, p, o: sum(product[u, s, p, o] * right[s, x], axis=s),
+        name="winograd_columns",
+    )
+    return compute(
+        shape, lambda y, x, p, o: sum(half[r, x, p, o] * left[r, y], axis=r), name=name
+    )

@@ -1,12 +1,14 @@
 """Reductions, running sums and orders against NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ansor.errors import ExpressionError
 from ansor.frontend.builder import Builder
 from ansor.frontend.graph import Value
-from ansor.frontend.operators import operator
+from ansor.frontend.operators import operator, ranking
 from applied import applied, check
 
 pytestmark = pytest.mark.llvm
@@ -132,6 +134,64 @@ def test_topk(dtype, largest):
     want = (np.take_along_axis(x, places, 1), places)
     check("topk", x, k=4, axis=1, largest=largest, sorted=True, expected=want,
           compiles=largest)  # fmt: skip
+
+
+def defined(name, x, **attributes):
+    """By the definition in the tensor language."""
+    found = replace(operator(name), evaluate=None)
+    return found.values([x], attributes)
+
+
+@pytest.mark.parametrize("n", [97, 128, 1000])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_long_running_sums_go_by_blocks(n, reverse, exclusive):
+    x = RNG.integers(-9, 9, (2, n, 2)).astype(np.int32)
+    turned = np.flip(x, 1) if reverse else x
+    want = np.cumsum(turned, 1, dtype=np.int32) - (turned if exclusive else 0)
+    want = np.flip(want, 1) if reverse else want
+    rest = {"axis": 1, "exclusive": exclusive, "reverse": reverse}
+    (found,) = defined("cumsum", x, **rest)
+    np.testing.assert_array_equal(found, want)
+
+
+def test_long_running_sums_compile():
+    x = RNG.integers(1, 3, (2, 70)).astype(np.float64)
+    for name, want in (("cumsum", np.cumsum(x, 1)), ("cumprod", np.cumprod(x, 1))):
+        check(name, x, axis=1, exclusive=False, reverse=False, expected=want)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "topk"])
+def test_many_elements_are_not_compared_each_with_each(name):
+    found = replace(operator(name), evaluate=None)
+    few = {"axis": 0, "exclusive": False, "reverse": False}
+    rest = few if name == "cumsum" else {"axis": 0, "k": 5}
+    assert found.work([Value("x", "float32", (1 << 14,))], rest) < 1 << 26
+
+
+@pytest.mark.parametrize(("n", "k"), [(130, 5), (128, 9), (97, 40)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+@pytest.mark.parametrize("largest", [False, True])
+def test_topk_of_many_goes_by_blocks(monkeypatch, n, k, dtype, largest):
+    monkeypatch.setattr(ranking, "SHORT", 16)
+    x = RNG.integers(-9, 9, (2, n)).astype(dtype)
+    key = x.astype(float) * (-1 if largest else 1)
+    places = np.argsort(key, 1, kind="stable")[:, :k]
+    found = defined("topk", x, k=k, axis=1, largest=largest)
+    np.testing.assert_array_equal(found[1], places)
+    np.testing.assert_array_equal(found[0], np.take_along_axis(x, places, 1))
+
+
+def test_topk_of_many_ends_with_real_elements(monkeypatch):
+    monkeypatch.setattr(ranking, "SHORT", 16)
+    x = np.full(77, -np.inf, np.float32)
+    x[[5, 7, 70]] = [np.nan, np.inf, np.nan]
+    most = defined("topk", x, largest=True, k=5, axis=0)[1]
+    assert most.tolist() == [5, 70, 7, 0, 1]
+    x = np.full(77, np.nan, np.float32)
+    x[70] = 1
+    least = defined("topk", x, largest=False, k=5, axis=0)[1]
+    assert least.tolist() == [70, 0, 1, 2, 3]
 
 
 def test_topk_puts_nan_above_infinity():

@@ -41,6 +41,25 @@ def test_the_result_is_the_same(space, kernel, strides, padding, more):
     assert left == (padding == ((2, 2),) and space == (6,))
 
 
+@pytest.mark.parametrize(
+    ("case", "is_interleaved"),
+    {"dcgan": True, "kernel 3": True, "no overlap": False, "uneven": False}.items(),
+)
+def test_nothing_is_computed_that_padding_cuts_off(case, is_interleaved):
+    space, kernel, strides, padding, more = CASES[case]
+    net = Layers()
+    y = net.add(
+        "conv_transpose", net.input(1, 3, *space), net.constant(3, 4, *kernel),
+        strides=strides, padding=padding, output_padding=more, dilations=(1, 1),
+        groups=1, layout="first",
+    )  # fmt: skip
+    made = optimise(net.finish(y))
+    (product,) = (x for x in made.nodes if x.op in ("conv", "conv_phases", "matmul"))
+    assert (product.op == "conv_phases") == is_interleaved
+    if is_interleaved:
+        assert product.output.size == y.size
+
+
 def test_images_of_one_place_are_products():
     net = Layers()
     graph = net.finish(net.deconv(net.input(1, 6, 1, 1), 4, 4, 1))

@@ -12,8 +12,10 @@ from ansor.frontend.operators import (
     movement,
     norm,
     patches,
+    ranking,
     reduction,
     resize,
+    running,
     window,
 )
 from ansor.frontend.operators.operator import Operator
@@ -25,8 +27,10 @@ _TOPICS: tuple[tuple[Operator, ...], ...] = (
     contraction.OPERATORS,
     norm.OPERATORS,
     patches.OPERATORS,
+    ranking.OPERATORS,
     reduction.OPERATORS,
     resize.OPERATORS,
+    running.OPERATORS,
     window.OPERATORS,
 )
 

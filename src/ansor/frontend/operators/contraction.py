@@ -327,9 +327,51 @@ def _spread_out(
     return compute(whole, body, name="conv_transpose_pad", axes=names)
 
 
+def conv_phases(
+    x: Tensor, weight: Tensor, padding: Pairs, shifts: Sequence[int]
+) -> Tensor:
+    """Several convolutions of one image, with channels last, whose results interleave:
+    (N, *space, C) with weights (*phases, *kernel, C, O) gives
+
+        y[n, y, py, x, px, o]   for two axes, of extents (N, Y, PY, X, PX, O),
+
+    so that, along an axis, phase p sees the image `shift * p` places further on.
+    """
+    what, rank = "conv_phases", x.ndim - 2
+    check_rank(what, weight, 2 * rank + 2)
+    phases, kernel = weight.shape[:rank], weight.shape[rank : 2 * rank]
+    image = ops.pad(x, [(0, 0), *map(_pair, padding), (0, 0)], name=f"{what}_pad")
+    counts = [
+        n - (k - 1) - shift * (p - 1)
+        for n, k, shift, p in zip(
+            image.shape[1:-1], kernel, shifts, phases, strict=True
+        )
+    ]
+    names = AXES[3 - rank :]
+    c = reduce_axis(x.shape[-1], "c")
+    taps = [reduce_axis(k, f"r{n}") for k, n in zip(kernel, names, strict=True)]
+    dtype = _accumulator(what, x, weight)
+
+    def body(*axes: Value) -> Scalar:
+        places, own = axes[1:-1:2], axes[2:-1:2]
+        at = [
+            place + shift * phase + tap
+            for place, shift, phase, tap in zip(places, shifts, own, taps, strict=True)
+        ]
+        factor = weight[(*own, *taps, c, axes[-1])]
+        return sum(product(image[(axes[0], *at, c)], factor, dtype), axis=[c, *taps])
+
+    pairs = chain.from_iterable(zip(counts, phases, strict=True))
+    shape = (x.shape[0], *pairs, weight.shape[-1])
+    both = chain.from_iterable((n, f"p{n}") for n in names)
+    found = compute(shape, body, name=what, axes=("n", *both, "o"))
+    return narrowed(found, x.dtype)
+
+
 OPERATORS = (
     Operator("matmul", matmul, Kind.ANCHOR),
     Operator("einsum", einsum, Kind.ANCHOR),
     Operator("conv", conv, Kind.ANCHOR),
     Operator("conv_transpose", conv_transpose, Kind.ANCHOR),
+    Operator("conv_phases", conv_phases, Kind.ANCHOR),
 )

@@ -1,4 +1,4 @@
-"""Reductions along axes, running sums, and orders of elements.
+"""Reductions along axes.
 
 Sums of 16-bit floats are made in float32 and rounded once.
 """
@@ -181,123 +181,10 @@ def _located(x: Tensor, axis: int, keepdims: bool, last: bool, find: Reduce) -> 
     return each(found, lambda v: end - v, "arg_last") if last else found
 
 
-def cumsum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Sums of the elements up to each one along an axis."""
-    return _running(x, axis, exclusive, reverse, reduction.sum, 0)
-
-
-def cumprod(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Products of the elements up to each one along an axis."""
-    return _running(x, axis, exclusive, reverse, reduction.prod, 1)
-
-
-def _running(
-    x: Tensor, axis: int, exclusive: bool, reverse: bool, combine: Reduce, unit: int
-) -> Tensor:
-    if x.dtype == "bool":
-        raise ExpressionError("running sum", "of bool", "cast it first")
-    k, wide = reduction.reduce_axis(x.shape[axis], "k"), working(x.dtype)
-
-    def body(*i: Value) -> Scalar:
-        at = i[axis]
-        low, high = (at, k) if reverse else (k, at)
-        taken = low < high if exclusive else low <= high
-        element = f.cast(x[(*i[:axis], k, *i[axis + 1 :])], wide)
-        return combine(f.select(taken, element, unit), [k])
-
-    found = compute(x.shape, body, name="running")
-    if wide == x.dtype:
-        return found
-    return each(found, lambda v: f.cast(v, x.dtype), "running_rounded")
-
-
-def topk(
-    x: Tensor, k: int, axis: int, largest: bool = True, sorted: bool = True
-) -> tuple[Tensor, Tensor]:
-    """The k greatest (or least) elements in order, and where they are (int64).
-
-    Of equal ones the first comes first; NaN is greater than everything. The rank of
-    an element is the number of better ones, so this takes n² comparisons.
-    """
-    n = x.shape[axis]
-    if not 1 <= k <= n:
-        raise ExpressionError("topk", f"k = {k} of {n} elements")
-    other = reduction.reduce_axis(n, "other")
-
-    def better(*i: Value) -> Scalar:
-        mine, its = x[i], x[(*i[:axis], other, *i[axis + 1 :])]
-        wins = _precedes(its, mine, largest)
-        tied = ~_precedes(mine, its, largest) & (other < i[axis])
-        return reduction.sum(f.cast(wins | tied, "int32"), axis=other)
-
-    rank = compute(x.shape, better, name="topk_rank")
-    at = reduction.reduce_axis(n, "at")
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-
-    def find(*i: Value) -> Scalar:
-        own = rank[(*i[:axis], at, *i[axis + 1 :])]
-        hit = own == f.cast(i[axis], "int32")
-        return reduction.sum(f.select(hit, at, 0), axis=at)
-
-    places = compute(shape, find, name="topk_indices")
-    values = compute(
-        shape,
-        lambda *i: x[(*i[:axis], _clamped(places[i], n), *i[axis + 1 :])],
-        name="topk_values",
-    )
-    return values, places
-
-
-def _clamped(place: Value, extent: int) -> Value:
-    """For the schedule's bounds: places are always inside."""
-    return f.clip(place, 0, extent - 1)
-
-
-def _precedes(a: Value, b: Value, largest: bool) -> Value:
-    if a.dtype == "bool":
-        a, b = f.cast(a, "int8"), f.cast(b, "int8")
-    first = a > b if largest else a < b
-    if not is_float(a.dtype):
-        return first
-    odd, even = (a, b) if largest else (b, a)
-    return first | (f.isnan(odd) & ~f.isnan(even))
-
-
-def _running_values(ufunc: np.ufunc) -> Callable[..., Array]:
-    """The same by NumPy, which takes n operations instead of n²."""
-
-    def evaluate(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
-        wide = x.astype(np.float64) if is_float(str(x.dtype)) else x
-        turned = np.flip(wide, axis) if reverse else wide
-        if exclusive:
-            turned = np.roll(turned, 1, axis)
-            np.moveaxis(turned, axis, 0)[:1] = ufunc.identity
-        found = ufunc.accumulate(turned, axis, dtype=wide.dtype)
-        return (np.flip(found, axis) if reverse else found).astype(x.dtype)
-
-    return evaluate
-
-
-def _topk_values(
-    x: Array, k: int, axis: int, largest: bool = True, sorted: bool = True
-) -> tuple[Array, Array]:
-    wide = x.astype(np.float64) if is_float(str(x.dtype)) else x
-    if largest:  # equal ones stay in order when both their order and places turn
-        places = np.flip(np.argsort(np.flip(wide, axis), axis, kind="stable"), axis)
-        places = x.shape[axis] - 1 - places
-    else:
-        places = np.argsort(wide, axis, kind="stable")
-    kept = np.take(places, np.arange(k), axis).astype(np.int64)
-    return np.take_along_axis(x, kept, axis), kept
-
-
 DEFINED = Operator("reduce", reduce, Kind.REDUCTION)
 
 OPERATORS = (
     Operator("reduce", reduce, Kind.REDUCTION, _reduce_values, _reduce_types),
     Operator("argmax", argmax, Kind.REDUCTION),
     Operator("argmin", argmin, Kind.REDUCTION),
-    Operator("cumsum", cumsum, Kind.REDUCTION, _running_values(np.add)),
-    Operator("cumprod", cumprod, Kind.REDUCTION, _running_values(np.multiply)),
-    Operator("topk", topk, Kind.REDUCTION, _topk_values),
 )

@@ -5,6 +5,12 @@ kernel. So the result is a convolution of the small image with as many times mor
 channels as there are such sets, whose channels then become places:
 
     conv_transpose(x, W, stride 2)   ==>   slice(channels to places(conv(x, W')))
+
+Where padding cuts off the first places of some sets, those are computed for nothing: a
+quarter of a row of 4. With steps of 2 each set is a convolution of its own, then, which
+begins where it has to, and nothing is left to cut:
+
+    conv_transpose(x, W, stride 2)   ==>   reshape(conv_phases(x, W'))
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ from ansor.frontend.passes.rewriter import Rewriter, Rule, rewrite
 
 def split_transposed(graph: Graph) -> Graph:
     """conv_transpose in layout "last" with constant weights as conv or matmul."""
-    rules: tuple[Rule, ...] = (_single_place, _by_phases)
+    rules: tuple[Rule, ...] = (_single_place, _interleaved, _by_phases)
     return rewrite(graph, lambda n: rules if n.op == "conv_transpose" else ())
 
 
@@ -60,6 +66,19 @@ class _Axis:
     @property
     def cut(self) -> int:
         return self.before - self.first * self.stride
+
+    @property
+    def is_even(self) -> bool:
+        """True if all sets have as many places, and begin at the same one or, of two,
+        at two that follow."""
+        return self.outputs % self.stride == 0 and (self.cut == 0 or self.stride == 2)
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """The padding, if every set begins where it has to."""
+        ahead = self.taps - 1 - self.first
+        count = self.outputs // self.stride
+        return ahead, count + self.first + (self.cut > 0) - self.n
 
 
 def _axes(out: Rewriter, node: Node) -> list[_Axis] | None:
@@ -104,6 +123,36 @@ def _known(out: Rewriter, value: Value) -> Array:
     return found
 
 
+def _interleaved(out: Rewriter, node: Node) -> Value | None:
+    """Convolutions for each set of places, if padding cuts some of them."""
+    axes = _axes(out, node)
+    if axes is None or not all(axis.is_even for axis in axes):
+        return None
+    if not any(axis.cut for axis in axes):
+        return None
+    if any(n < 0 for axis in axes for n in axis.around):
+        return None
+    x, weight = node.inputs
+    made = out.add(
+        "conv_phases",
+        x,
+        out.constant(_sets(_known(out, weight), axes), "weight"),
+        padding=tuple(axis.around for axis in axes),
+        shifts=tuple(int(axis.cut > 0) for axis in axes),
+    )
+    return out.add("reshape", made, shape=node.output.shape)
+
+
+def _sets(weight: Array, axes: list[_Axis]) -> Array:
+    """(*kernel, C, O) as (*stride, *taps, C, O), the taps in reverse."""
+    rank = len(axes)
+    split = _taps(weight, axes)
+    for d, axis in enumerate(axes):  # the first place that is kept is of set `cut`
+        split = np.roll(split, -axis.cut, 2 * d + 1)
+    order = (*range(1, 2 * rank, 2), *range(0, 2 * rank, 2), 2 * rank, 2 * rank + 1)
+    return np.ascontiguousarray(split.transpose(order))
+
+
 def _by_phases(out: Rewriter, node: Node) -> Value | None:
     axes = _axes(out, node)
     if axes is None or any(n < 0 for axis in axes for n in axis.padding):
@@ -124,17 +173,20 @@ def _by_phases(out: Rewriter, node: Node) -> Value | None:
 
 def _phases(weight: Array, axes: list[_Axis]) -> Array:
     """(*kernel, C, O) as (*taps, C, *stride * O), the taps in reverse."""
-    *_, channels, outputs = weight.shape
+    rank, channels = len(axes), weight.shape[-2]
+    order = (*range(0, 2 * rank, 2), 2 * rank, *range(1, 2 * rank, 2), 2 * rank + 1)
+    taps = [axis.taps for axis in axes]
+    split = _taps(weight, axes).transpose(order)
+    return np.ascontiguousarray(split).reshape(*taps, channels, -1)
+
+
+def _taps(weight: Array, axes: list[_Axis]) -> Array:
+    """(*kernel, C, O) with two axes, taps in reverse and stride, for each axis."""
     more = [(0, axis.taps * axis.stride - axis.kernel) for axis in axes]
     whole = np.pad(weight, [*more, (0, 0), (0, 0)])
     parts = [n for axis in axes for n in (axis.taps, axis.stride)]
-    split = np.flip(
-        whole.reshape(*parts, channels, outputs), tuple(range(0, 2 * len(axes), 2))
-    )
-    rank = len(axes)
-    order = (*range(0, 2 * rank, 2), 2 * rank, *range(1, 2 * rank, 2), 2 * rank + 1)
-    taps = [axis.taps for axis in axes]
-    return np.ascontiguousarray(split.transpose(order)).reshape(*taps, channels, -1)
+    split = whole.reshape(*parts, *weight.shape[-2:])
+    return np.flip(split, tuple(range(0, 2 * len(axes), 2)))
 
 
 def _spread(out: Rewriter, y: Value, axes: list[_Axis], shape: Ints) -> Value:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ansor import Database
+from ansor import Database, Model
 from ansor.cli.main import cli
 from ansor.cli.measuring import Measuring
 from cli.scripted import ScriptedRunner, falling, stop_the_clock
@@ -66,6 +66,14 @@ def test_run_on_files(path, tmp_path, weight):
 
 
 @pytest.mark.llvm
+def test_run_writes_files_of_exactly_the_names(path, tmp_path):
+    words = ("run", path, "--shape", "batch=2", "--output", tmp_path / "y.bin")
+    assert ansor(*words, "--quiet").exit_code == 0
+    assert [x.name for x in tmp_path.iterdir()] == ["y.bin"]
+    assert np.load(tmp_path / "y.bin").shape == (2, 4)
+
+
+@pytest.mark.llvm
 def test_run_prints_a_profile(path):
     words = ("run", path, "--shape", "batch=2", "--repeats", 2)
     table = ansor(*words, "--profile").stdout.splitlines()
@@ -73,6 +81,7 @@ def test_run_prints_a_profile(path):
                                 "operators"]  # fmt: skip
     assert "matmul" in table[1]
     found = json.loads(ansor(*words, "--json").stdout)
+    assert found["outputs"][0]["name"] == "y"
     assert found["outputs"][0]["shape"] == [2, 4]
     assert found["outputs"][0]["mean"] == pytest.approx(0.25)
     assert sum(row["share"] for row in found["steps"]) == pytest.approx(1)
@@ -86,6 +95,8 @@ def test_export_writes_a_library(path, tmp_path):
     names = [name.rpartition("/")[2] for name in found["files"]]
     assert {"libtiny.a", "tiny.h", "tiny.json", "main.c"} <= set(names)
     assert all((tmp_path / name).is_file() for name in names)
+    facts = json.loads((tmp_path / "tiny.json").read_text())
+    assert [x["name"] for x in facts["outputs"]] == ["y"]
 
 
 @pytest.mark.llvm
@@ -151,6 +162,69 @@ def test_tune_shares_a_budget_and_run_uses_it(path, tmp_path, monkeypatch):
 def test_mistakes_are_named(path, words, message):
     found = failure(ansor(*(word.format(path=path) for word in words)))
     assert found == message.format(path=path)
+
+
+@pytest.fixture
+def never_compiled(monkeypatch):
+    def refused(self, *args, **kwargs):
+        raise AssertionError("compiled before all mistakes were named")
+
+    monkeypatch.setattr(Model, "compile", refused)
+
+
+@pytest.mark.usefixtures("never_compiled")
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (np.ones((2, 8)), "float64[2, 8]"),
+        (np.ones((3, 8), np.float32), "float32[3, 8]"),
+    ],
+)
+def test_inputs_are_checked_first(path, tmp_path, array, kind):
+    file = tmp_path / "x.npy"
+    np.save(file, array)
+    words = ("run", path, "--shape", "batch=2", "--input", file)
+    message = f"--input {file}: is {kind}, but input 'x' is float32[2, 8]"
+    assert failure(ansor(*words)) == message
+
+
+@pytest.mark.usefixtures("never_compiled")
+def test_places_of_results_are_checked_first(path, tmp_path):
+    (tmp_path / "file").touch()
+    run = ("run", path, "--shape", "batch=2", "--output")
+    assert "is a directory" in failure(ansor(*run, tmp_path))
+    assert "there is no directory" in failure(ansor(*run, tmp_path / "none/y.npy"))
+    export = ("export", path, "--shape", "batch=2", "-o")
+    assert failure(ansor(*export, tmp_path / "file")) == (
+        f"{tmp_path / 'file'}: File exists"
+    )
+    assert "not a name in C" in failure(ansor(*export, tmp_path, "--name", "a b"))
+
+
+@pytest.mark.llvm
+def test_too_little_time_is_said(path, tmp_path, monkeypatch):
+    nothing = ScriptedRunner(falling)
+    monkeypatch.setattr(nothing, "measure", lambda *args, **kwargs: iter(()))
+    monkeypatch.setattr(Measuring, "_runner", lambda self: nothing)
+    words = ("tune", path, "--shape", "batch=2", "--db", tmp_path / "tuning.db")
+    result = ansor(*words, "--seconds", 0.01)
+    assert result.exit_code == 0, result.output
+    assert "the time was too short for any" in result.stdout
+
+
+def test_control_c_is_no_error(path, monkeypatch):
+    def stopped(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Model, "compile", stopped)
+    result = ansor("run", path, "--shape", "batch=2")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("ansor: interrupted\n")
+
+
+def test_a_directory_is_no_model(tmp_path):
+    (tmp_path / "m.onnx").mkdir()
+    assert failure(ansor("run", tmp_path / "m.onnx")).endswith(": is not a file")
 
 
 def test_a_length_that_is_open_is_named(path):

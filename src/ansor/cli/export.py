@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -42,8 +43,11 @@ def export(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    exe = model.compile(db)
-    exported = exe.export(out, name)
+    from ansor.frontend.export import library_name
+
+    name = library_name(model.name, name)  # both before minutes of compiling
+    Path(out).mkdir(parents=True, exist_ok=True)
+    exported = (exe := model.compile(db)).export(out, name)
     names = [str(path) for path in exported.files]
     data = {
         "model": exe.name,

@@ -13,7 +13,7 @@ from ansor.cli.model import model
 from ansor.cli.records import records
 from ansor.cli.run import run
 from ansor.cli.sketches import sketches
-from ansor.cli.tune import tune
+from ansor.cli.tune import INTERRUPTED, tune
 from ansor.errors import AnsorError
 
 VERSION = import_module("ansor").__version__  # the package itself is no layer below
@@ -39,14 +39,30 @@ class Failure(click.ClickException):
         click.echo(f"ansor: error: {self.message}", file, err=file is None)
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C before there was anything to show."""
+
+    exit_code = INTERRUPTED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"ansor: {self.message}", file, err=file is None)
+
+
 class Commands(click.Group):
-    """Commands raise AnsorError; it reaches the shell as a message and exit code 1."""
+    """Commands raise AnsorError, or OSError about a file: both reach the shell as a
+    message and exit code 1. Ctrl-C does so with the code that shells have for it."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except AnsorError as error:
             raise Failure(str(error)) from error
+        except KeyboardInterrupt as error:
+            raise Interrupted("interrupted") from error
+        except OSError as error:
+            if error.filename is None:  # not about a file that was named
+                raise
+            raise Failure(f"{error.filename}: {error.strerror}") from error
 
 
 @click.group(cls=Commands, help=HELP)

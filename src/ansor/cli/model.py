@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # models load NumPy, which --help does not need
     from ansor.cost.train import Collected
     from ansor.records.database import Database
 
-KINDS = ("trees", "boosting", "network")
+KINDS = ("trees", "boosting", "deep", "network")
 SHARE = 0.25  # of the tasks, held out unless told how many
 NOTHING = (
     "nothing that was learned holds for programs not seen: the model is the analytic "

@@ -18,6 +18,11 @@ if TYPE_CHECKING:  # a model is not needed for --help
 P = ParamSpec("P")
 SUFFIX = ".onnx"
 
+plain = click.option(
+    "--plain", is_flag=True,
+    help="Compute convolutions as they are written, not by Winograd's method.",
+)  # fmt: skip
+
 _OPTIONS = (
     click.argument("path", metavar="MODEL"),
     click.option(
@@ -27,6 +32,7 @@ _OPTIONS = (
     click.option(
         "--cores", type=click.IntRange(min=1), metavar="N", help="Cores to use."
     ),
+    plain,
 )  # fmt: skip
 
 db = click.option(
@@ -42,11 +48,12 @@ def takes_model(command: Callable[Concatenate[Model, P], None]) -> Callable[...,
         path: str,
         shapes: tuple[str, ...],
         cores: int | None,
+        plain: bool,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
         target = Target("cpu", cores=cores) if cores else None
-        command(read_model(path, shapes, target), *args, **kwargs)
+        command(read_model(path, shapes, target, plain), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
@@ -59,7 +66,10 @@ def is_model(word: str) -> bool:
 
 
 def read_model(
-    path: str, shapes: Sequence[str] = (), target: Target | None = None
+    path: str,
+    shapes: Sequence[str] = (),
+    target: Target | None = None,
+    is_plain: bool = False,
 ) -> Model:
     """The model of a file; `shapes` as they are written on the command line."""
     if not is_model(path):
@@ -67,10 +77,13 @@ def read_model(
             f"model {path!r}", f"its name does not end in {SUFFIX}", "name an ONNX file"
         )
     if not Path(path).is_file():
-        raise CommandError(f"model {path!r}", "there is no such file")
+        reason = "is not a file" if Path(path).exists() else "there is no such file"
+        raise CommandError(f"model {path!r}", reason)
     from ansor.frontend.onnx import from_onnx
 
-    return from_onnx(path, shapes=dict(map(_shape, shapes)), target=target)
+    given = dict(map(_shape, shapes))
+    others = () if is_plain else None
+    return from_onnx(path, shapes=given, target=target, alternatives=others)
 
 
 def _shape(text: str) -> tuple[str, int | tuple[int, ...]]:

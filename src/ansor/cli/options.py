@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import click
 
-from ansor.cli.network import is_model, read_model
+from ansor.cli.errors import CommandError
+from ansor.cli.network import is_model, plain, read_model
 from ansor.cli.operators import OPERATORS
 from ansor.cli.source import find_task, refuse
 from ansor.ir.dtypes import DTYPES
@@ -96,6 +97,7 @@ def takes_task_or_model(
         batch: int | None,
         dtype: str | None,
         shapes: tuple[str, ...],
+        plain: bool,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
@@ -103,13 +105,15 @@ def takes_task_or_model(
         found: Task | Model
         if is_model(words[0]):
             refuse(words[0], words[1:], batch=batch, dtype=dtype)
-            found = read_model(words[0], shapes, target)
+            found = read_model(words[0], shapes, target, plain)
         else:
             refuse(words[0], (), shape=" ".join(shapes) or None)
+            if plain:
+                raise CommandError("--plain", f"is for models, not for {words[0]}")
             found = find_task(words, target, batch, dtype)
         command(found, *args, **kwargs)
 
-    for option in (_SHAPE, *reversed(_OPTIONS)):
+    for option in (plain, _SHAPE, *reversed(_OPTIONS)):
         wrapped = option(wrapped)
     return wrapped
 

@@ -77,6 +77,8 @@ def run(
             f"{len(outputs)} times --output",
             f"the model has {plural(len(model.outputs), 'output')}",
         )
+    for path in outputs:
+        _check_writable(path)
     start = time.perf_counter()
     exe = model.compile(db)
     compiled = time.perf_counter() - start
@@ -84,7 +86,8 @@ def run(
         click.echo(f"compiled in {clock(compiled)}", err=True)
     results = exe(*given)
     for path, result in zip(outputs, results, strict=False):
-        np.save(path, np.asarray(result))
+        with Path(path).open("wb") as file:  # of exactly this name
+            np.save(file, np.asarray(result))
     found = exe.profile(*given, repeats=repeats)
     data = describe(exe, found, results, compiled)
     table = _table(found) if profile else None
@@ -136,7 +139,25 @@ def _load(path: str, value: Value) -> Array:
         raise CommandError(what, "not a .npy file", "save one array with numpy.save")
     if value.dtype == "bfloat16" and found.dtype.str == "|V2":  # as NumPy saves it
         found = found.view(value.dtype)
-    return np.ascontiguousarray(found)
+    if (found.dtype.name, found.shape) != (value.dtype, value.shape):
+        raise CommandError(
+            what,
+            f"is {found.dtype.name}{list(found.shape)}, but input {value.name!r} is "
+            f"{value.dtype}{list(value.shape)}",
+        )
+    # C order, and bytes in the order of this machine
+    return np.asarray(found, found.dtype.newbyteorder("="), order="C")
+
+
+def _check_writable(path: str) -> None:
+    """Before minutes are spent on what goes there."""
+    place = Path(path)
+    if place.is_dir():
+        raise CommandError(f"--output {path}", "is a directory", "name a file in it")
+    if not place.parent.is_dir():
+        raise CommandError(
+            f"--output {path}", f"there is no directory {str(place.parent)!r}"
+        )
 
 
 def _random(value: Value, rng: np.random.Generator) -> Array:
@@ -159,7 +180,10 @@ def describe(
             "arena_bytes": exe.memory.arena,
             "constant_bytes": exe.memory.constants,
         },
-        "outputs": [_summary(np.asarray(x)) for x in results],
+        "outputs": [
+            {"name": value.name, **_summary(np.asarray(x))}
+            for value, x in zip(exe.outputs, results, strict=True)
+        ],
         "steps": [_row(row) for row in found.rows],
     }
 

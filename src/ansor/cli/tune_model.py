@@ -12,10 +12,10 @@ from ansor.cli.answer import Answer
 from ansor.cli.measuring import Asked, Measuring
 from ansor.cli.overview import display_all
 from ansor.cli.units import clock, computation, duration, plural
-from ansor.te.task import Task
 
 if TYPE_CHECKING:  # the search loads LLVM, which --help does not need
     from ansor.frontend.model import Model
+    from ansor.frontend.subgraph import Candidate
     from ansor.search.result import Result
     from ansor.search.results import Results
 
@@ -32,7 +32,7 @@ def tune_model(model: Model, asked: Asked, measuring: Measuring) -> tuple[Answer
         display_all(model.name, names, asked.quiet) as listener,
     ):
         results = model.tune(
-            trials=asked.limit(TRIALS * len(names)),
+            trials=asked.limit(TRIALS * len(model.tasks)),
             seconds=asked.seconds,
             seed=asked.seed,
             database=asked.database,
@@ -50,12 +50,8 @@ def tune_model(model: Model, asked: Asked, measuring: Measuring) -> tuple[Answer
 
 
 def task_names(model: Model) -> list[str]:
-    """The operators of each task of a model, as one text."""
-    found: dict[int, str] = {}
-    for step in model.plan.subgraphs:
-        text = " ".join(node.op for node in step.nodes)
-        found.setdefault(id(step.task), text)
-    return [_short(found[id(task)]) for task, _ in model.tasks]
+    """The operators of each candidate of a model, as one text."""
+    return [_short(x.operators) for x in model.candidates]
 
 
 def _short(text: str) -> str:
@@ -66,7 +62,8 @@ def describe(
     model: Model, names: list[str], results: Results, db: str
 ) -> dict[str, object]:
     """Results as plain data."""
-    rows = zip(model.tasks, names, results, strict=True)
+    rows = zip(model.candidates, names, results, strict=True)
+    taken = set(results.fastest)
     return {
         "model": model.name,
         "target": str(model.target),
@@ -76,17 +73,20 @@ def describe(
         "complete": results.is_complete,
         "stopped": results.stopped,
         "database": db,
-        "tasks": [_describe(*pair, name, result) for pair, name, result in rows],
+        "tasks": [
+            _describe(*row) | {"fastest": n in taken} for n, row in enumerate(rows)
+        ],
         "history": [[x.trial, x.best, x.spent] for x in results.history],
     }
 
 
-def _describe(task: Task, weight: int, name: str, result: Result) -> dict[str, object]:
+def _describe(candidate: Candidate, name: str, result: Result) -> dict[str, object]:
     return {
-        "task": computation(task.dag),
+        "task": computation(candidate.task.dag),
         "operators": name,
-        "workload": task.key,
-        "weight": weight,
+        "workload": candidate.task.key,
+        "place": candidate.place,
+        "weight": candidate.weight,
         "seconds": result.seconds,
         "measured": result.is_measured,
         "gflops": result.gflops,
@@ -102,15 +102,17 @@ def _table(model: Model, names: list[str], results: Results) -> Table:
     table.add_column("task", overflow="fold")
     for name in ("times", "trials", "each", "share", "GFLOP/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    whole = sum(x.seconds * n for x, (_, n) in zip(results, model.tasks, strict=True))
-    for (_, weight), name, result in zip(model.tasks, names, results, strict=True):
+    candidates = model.candidates
+    shares = {n: results[n].seconds * candidates[n].weight for n in results.fastest}
+    whole = sum(shares.values())
+    for n, (name, result) in enumerate(zip(names, results, strict=True)):
         mark = "" if result.is_measured else "~"
         table.add_row(
             Text(name),
-            str(weight),
+            str(candidates[n].weight),
             str(result.trials),
             f"{mark}{duration(result.seconds)}",
-            f"{result.seconds * weight / whole:.1%}" if whole else "",
+            f"{shares[n] / whole:.1%}" if n in shares and whole else "",
             f"{result.gflops:.4g}" if result.is_measured else "",
         )
     return table
@@ -122,9 +124,11 @@ def _line(model: Model, results: Results) -> str:
 
 def _text(model: Model, results: Results, db: str) -> str:
     trials = f"{plural(results.trials, 'trial')} in {clock(results.spent)}"
+    if not results.trials and results.stopped == "seconds":
+        trials = "no trials: the time was too short for any, give more --seconds"
     if results.stopped not in USUAL:
         trials += f", then ended: {results.stopped}"
-    unmeasured = sum(not result.is_measured for result in results)
+    unmeasured = sum(not results[n].is_measured for n in results.fastest)
     if unmeasured:
         trials += f"; {plural(unmeasured, 'task')} not measured, times with ~ are "
         trials += "the analytic model's"

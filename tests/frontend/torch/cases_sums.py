@@ -58,6 +58,18 @@ for _p in (0.0, 1.0, 2.0, 3.0, float("inf")):
         None,
     )
     case(f"pdist-{_p}", aten._pdist_forward.default, reals(4, 3), _p)
+    case(f"norm-{_p}", aten.linalg_vector_norm.default, reals(4, 3), _p, [1])
+case("norm-all", aten.linalg_vector_norm.default, reals(4, 3))
+case("norm-least", aten.linalg_vector_norm.default, reals(4, 3), -float("inf"), [0])
+case(
+    "norm-wide",
+    aten.linalg_vector_norm.default,
+    reals(2, 4, 3),
+    2,
+    [0, 2],
+    True,
+    dtype=torch.float64,
+)
 
 # -- products, convolutions, attention -------------------------------------------------
 

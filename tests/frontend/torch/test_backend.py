@@ -3,6 +3,7 @@
 
 import logging
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 
 import pytest
@@ -16,7 +17,7 @@ from ansor import Database, Model
 from ansor.codegen import runtime
 from ansor.errors import ModelError
 from ansor.frontend.torch import backend as module_under_test
-from ansor.frontend.torch.backend import Program, Region, backend
+from ansor.frontend.torch.backend import Followed, Region, backend
 from ansor.frontend.torch.options import Options
 
 pytestmark = [
@@ -36,14 +37,14 @@ def _fresh():
 def regions(monkeypatch):
     """How many operators each compiled region has, as they are made."""
     found = []
-    before = Program._region
+    before = Followed._region
 
     def counted(self, graph, known, name):
         calls = [x for x in graph.nodes if x.op == "call_function"]
         found.append(len(calls))
         return before(self, graph, known, name)
 
-    monkeypatch.setattr(Program, "_region", counted)
+    monkeypatch.setattr(Followed, "_region", counted)
     return found
 
 
@@ -132,16 +133,18 @@ def test_graph_breaks_are_fine():
     check(function, torch.randn(3))
 
 
-def test_training_runs_in_torch(regions):
+def test_training_runs_in_torch_and_says_so(regions):
     layer = nn.Linear(4, 2)
     fast = torch.compile(layer, backend=backend)
     x = torch.randn(3, 4)
-    fast(x).sum().backward()
+    with pytest.warns(UserWarning, match=r"gradients are needed.*no_grad"):
+        fast(x).sum().backward()
     expected = torch.autograd.grad(layer(x).sum(), layer.weight)
     assert torch.allclose(layer.weight.grad, expected[0])
     assert regions == []
 
 
+@pytest.mark.filterwarnings("ignore:.*gradients are needed")
 def test_training_and_inference_in_turn(regions):
     layer = nn.Linear(4, 2)
     fast = torch.compile(layer, backend=backend)
@@ -155,6 +158,7 @@ def test_training_and_inference_in_turn(regions):
     assert len(regions) == 4  # with constants, again twice, then without
 
 
+@pytest.mark.filterwarnings("ignore:.*gradients are needed")
 def test_inputs_that_require_gradients_run_without_them():
     x = torch.randn(3, requires_grad=True)
     check(lambda x: x * 2 + 1, x)
@@ -219,6 +223,61 @@ def test_shapes_may_differ(regions):
     assert 3 <= len(regions) <= 4
 
 
+def test_too_many_shapes_run_in_torch(monkeypatch, regions):
+    monkeypatch.setattr(module_under_test, "SHAPES", 2)
+    fast = torch.compile(lambda x: x * 2 + 1, backend=backend, dynamic=True)
+
+    def run():
+        for rows in (2, 3, 4, 5, 4):
+            x = torch.randn(rows, 5)
+            same(fast(x), x * 2 + 1)
+
+    with pytest.warns(UserWarning, match="more than 2 shapes") as warned:
+        run()
+    assert len(warned) == 1
+    assert len(regions) == 2
+
+
+def test_numbers_that_change(regions):
+    """Dynamo makes inputs of them, and of what is computed from them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fast = torch.compile(lambda x, s: (x * s + 1) ** 2, backend=backend)
+        for scale in (1.0, 2.5, 3, 0.25, 7.5):
+            x = torch.randn(3)
+            same(fast(x, scale), (x * scale + 1) ** 2)
+    assert len(regions) <= 5
+
+
+def test_numbers_that_are_looked_at():
+    def function(x, times):
+        for _ in range(times):
+            x = torch.tanh(x) * 1.5
+        return x + int(x.sum().item())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fast = torch.compile(function, backend=backend)
+        for times in (1, 2, 3):
+            x = torch.randn(5)
+            same(fast(x, times), function(x, times))
+
+
+def test_threads_may_call_at_once():
+    layer = net()
+    fast = torch.compile(layer, backend=backend)
+
+    def work(seed):
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for rows in (1, 2, 3, 1, 2, 3):
+                x = torch.randn(rows, 3, 4, 4, generator=generator)
+                same(fast(x), layer(x))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(8)))
+
+
 VIEWS = {
     "turned": lambda x: x.t(),
     "part": lambda x: x[1:, ::2],
@@ -229,6 +288,8 @@ VIEWS = {
     "input": lambda x: (x, x + 1),
     "nothing new": lambda x: x.reshape(12),
     "both": lambda x: (x.t(), x.t() * 2),
+    "two of one": lambda x: [(y := x + 1).view(12), y, y.t()],
+    "views of one": lambda x: [(y := x + 1)[1:], y[:, 1:]],
 }
 
 
@@ -243,6 +304,13 @@ def test_views(name):
     for a, b in zip(flat(found), flat(expected), strict=True):
         assert a.stride() == b.stride()
         assert (a.data_ptr() == x.data_ptr()) == (b.data_ptr() == x.data_ptr())
+    assert shared(flat(found)) == shared(flat(expected))
+
+
+def shared(tensors):
+    """Which of them lie in the memory of which other."""
+    places = [x.untyped_storage().data_ptr() for x in tensors]
+    return [places.index(place) for place in places]
 
 
 def test_layouts_of_inputs():
@@ -261,6 +329,11 @@ def test_options_are_checked():
         Options.read({"second": 3})
     with pytest.raises(ModelError, match="wrong type"):
         Options.read({"seconds": "3"})
+    with pytest.raises(ModelError, match="wrong type"):
+        Options.read({"trials": True})
+    for name in ("seconds", "trials"):
+        with pytest.raises(ModelError, match="not above 0"):
+            Options.read({name: -1})
 
 
 def test_budgets_mean_tuning():

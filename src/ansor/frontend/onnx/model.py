@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,13 +33,14 @@ def from_onnx(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, Array] | None = None,
     target: str | Target | None = None,
+    alternatives: Iterable[str] | None = None,
 ) -> Model:
     """The model of an ONNX file: a path, its bytes, or an `onnx.ModelProto`.
 
     `shapes` gives the lengths that the file leaves open: the whole shape of an input
     by its name, or one length by the name of a symbol: {"x": (1, 3, 224, 224)} or
     {"batch": 1}. `constants` fixes inputs, which the model then no longer takes: those
-    that are shapes or axes must be known.
+    that are shapes or axes must be known. For `alternatives` see `ansor.Model`.
 
     Files are not trusted: data beside the model is read from its own folder only, and
     only if the model was given as a path.
@@ -53,11 +54,12 @@ def from_onnx(
     ...     "0a02080262030a0179"
     ... )
     >>> from_onnx(relu).outputs
-    (Value(name='relu', dtype='float32', shape=(2,)),)
+    (Value(name='y', dtype='float32', shape=(2,)),)
     """
     from ansor.frontend.model import Model
 
-    return Model(to_graph(model, shapes=shapes, constants=constants), target)
+    graph = to_graph(model, shapes=shapes, constants=constants)
+    return Model(graph, target, alternatives=alternatives)
 
 
 def to_graph(
@@ -88,7 +90,7 @@ def convert(
     outputs = [_output(x, y) for x, y in zip(graph.outputs, found, strict=True)]
     if not outputs:
         raise data.source.fault("its graph has no output")
-    return build.finish(outputs)
+    return build.finish(outputs, [variable.name for variable in graph.outputs])
 
 
 def title(data: ModelData) -> str:

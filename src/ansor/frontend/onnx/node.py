@@ -36,7 +36,8 @@ class OnnxNode:
 
     def __str__(self) -> str:
         op = f"{self.domain}.{self.op}" if self.domain else self.op
-        return f"node {brief(self.name)} ({brief(op)[1:-1]})"
+        name = self.name or next(filter(None, self.outputs), "")
+        return f"node {brief(name)} ({brief(op)[1:-1]})"
 
     @property
     def output_count(self) -> int:

@@ -49,7 +49,7 @@ class Shapes:
         """Every given name was one of the model's."""
         for name in self._given:
             if name not in self._used:
-                known = ", ".join(map(brief, self._known[:20]))
+                known = ", ".join(map(brief, dict.fromkeys(self._known[:20])))
                 raise ModelError(
                     f"shapes[{brief(name)}]",
                     "the model has no such input or symbol",

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter, methodcaller
 from pathlib import Path
@@ -29,6 +31,7 @@ from ansor.codegen import runtime
 from ansor.frontend.torch.options import Options
 from ansor.frontend.torch.program import quiet
 from ansor.frontend.torch.region import Region, lower, results
+from ansor.frontend.torch.shapes import has_symbols, with_numbers
 from ansor.frontend.torch.split import (
     fused,
     keep_views,
@@ -57,8 +60,9 @@ def backend(
     """What `torch.compile` calls for every graph; `mode` makes no difference."""
     chosen = Options.read(options)
     if _needs_gradients(module, example_inputs):
+        _warn("gradients are needed; call it under torch.no_grad() for inference")
         return module.forward
-    return Specialised(module, example_inputs, chosen)
+    return Compiled(module, example_inputs, chosen)
 
 
 def _needs_gradients(module: GraphModule, inputs: Sequence[Any]) -> bool:
@@ -70,91 +74,71 @@ def _needs_gradients(module: GraphModule, inputs: Sequence[Any]) -> bool:
     return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tensors)
 
 
-class Specialised:
-    """One graph of Dynamo, compiled for each of the shapes it is called with."""
+class Compiled:
+    """One graph of Dynamo through AOTAutograd, which takes in-place changes, aliases
+    and composite operators apart."""
 
     def __init__(
         self, module: GraphModule, example_inputs: Sequence[Any], options: Options
     ) -> None:
-        self._module = module
-        self._options = options
-        self._is_dynamic = any(map(_has_symbols, example_inputs))
-        self._static = _static_places(module)
-        self._made: dict[object, Callable[..., Any]] = {}
-
-    def __call__(self, *given: Any) -> Any:
-        key = tuple(map(_key, given)) if self._is_dynamic else ()
-        found = self._made.get(key)
-        if found is None:
-            found = self._make(given) if len(self._made) < SHAPES else self._eager
-            self._made[key] = found
-        return found(*given)
-
-    def _eager(self, *given: Any) -> Any:
-        return self._module(*given)
-
-    def _make(self, given: Sequence[Any]) -> Callable[..., Any]:
-        import torch
-        from torch._functorch.aot_autograd import aot_module_simplified
-
-        static = [x for n, x in enumerate(given) if n in self._static]
-        static += [x for x in given if isinstance(x, torch.nn.Parameter)]
-        static += [*self._module.parameters(), *self._module.buffers()]
-        known = static if self._options.freeze else []
-        module = (
-            _with_numbers(self._module, given) if self._is_dynamic else self._module
-        )
+        self._places = _static_places(module) if options.freeze else []
+        own = [*module.parameters(), *module.buffers()] if options.freeze else []
+        self._static = Static(own)
 
         def compiler(gm: GraphModule, example_inputs: object) -> Callable[..., Any]:
-            return _boxed(Program(gm, known, self._options))
+            return _boxed(Program(gm, self._static, options))
 
+        self._run = _through_aot(module, example_inputs, compiler)
+
+    def __call__(self, *given: Any) -> Any:
+        self._static.given = [given[n] for n in self._places]
         try:
-            with quiet():
-                return aot_module_simplified(
-                    module, list(given), fw_compiler=compiler,
-                    bw_compiler=compiler, inference_compiler=compiler,
-                    decompositions=_decompositions(),
-                )  # fmt: skip
-        except Exception as error:  # torch may raise anything; the graph still runs
-            _warn(error)
-            return self._eager
+            return self._run(*given)
+        finally:
+            self._static.given = []
 
 
-def _key(given: object) -> object:
-    shape = getattr(given, "shape", None)
-    return given if shape is None else (tuple(shape), given.stride())  # type: ignore[attr-defined]
+class Static(threading.local):
+    """The tensors of the running call that hardly change."""
+
+    def __init__(self, own: Sequence[Tensor]) -> None:
+        self.own = own  # of the graph itself
+        self.given: Sequence[Tensor] = []  # inputs that are parameters or buffers
+
+    def ids(self) -> set[int]:
+        tensors = (*self.own, *self.given)
+        return {id(x) for x in tensors if not x.is_inference()}
 
 
-def _has_symbols(given: Any) -> bool:
-    shape = getattr(given, "shape", None)
-    sizes = [given] if shape is None else list(shape)
-    return any(type(size).__name__ == "SymInt" for size in sizes)
+def _through_aot(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    compiler: Callable[..., Callable[..., Any]],
+) -> Callable[..., Any]:
+    from torch._dynamo.exc import RestartAnalysis
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    try:
+        with quiet():
+            return aot_module_simplified(
+                module, list(example_inputs), fw_compiler=compiler,
+                bw_compiler=compiler, inference_compiler=compiler,
+                decompositions=_decompositions(),
+            )  # fmt: skip
+    except RestartAnalysis:  # Dynamo asks for another graph
+        raise
+    except Exception as error:  # torch may raise anything; the graph still runs
+        _warn(error)
+        return module.forward
 
 
-def _static_places(module: GraphModule) -> set[int]:
+def _static_places(module: GraphModule) -> list[int]:
     """Which inputs are parameters and buffers, as Dynamo has marked them."""
     places = [x for x in module.graph.nodes if x.op == "placeholder"]
     mark = "_dynamo_static_input_type"
-    return {
+    return [
         n for n, x in enumerate(places) if mark in (x.meta.get("tensor_dict") or {})
-    }
-
-
-def _with_numbers(module: GraphModule, given: Sequence[Any]) -> GraphModule:
-    """The graph with the sizes of this call in the place of symbols."""
-    import torch
-
-    graph = torch.fx.Graph()
-    known: dict[Node, Any] = {}
-    places = iter(given)
-    for node in module.graph.nodes:
-        copied = graph.node_copy(node, lambda x: known[x])
-        known[node] = copied
-        if node.op == "placeholder":
-            value = next(places)
-            known[node] = copied if isinstance(value, torch.Tensor) else value
-        copied.meta = {}
-    return torch.fx.GraphModule(module, graph)
+    ]
 
 
 @cache
@@ -190,13 +174,14 @@ def _boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _warn(error: Exception) -> None:
+def _warn(reason: Exception | str) -> None:
     """Say once why a graph runs in torch."""
-    text = str(error).strip() or type(error).__name__
+    text = str(reason).strip() or type(reason).__name__
     warnings.warn(
         f"ansor: a graph runs in torch instead: {text.splitlines()[0]}", stacklevel=2
     )
-    log.debug("a graph runs in torch", exc_info=error)
+    if isinstance(reason, Exception):
+        log.debug("a graph runs in torch", exc_info=reason)
 
 
 # -- one graph of ATen -----------------------------------------------------------------
@@ -206,49 +191,101 @@ _ADDRESS = methodcaller("data_ptr")
 _VERSION = attrgetter("_version")
 
 
+def _look(given: Sequence[Tensor], frozen: Sequence[int]) -> list[int]:
+    """Addresses and versions of the tensors that are constants."""
+    tensors = [given[n] for n in frozen]
+    return [*map(_ADDRESS, tensors), *map(_VERSION, tensors)]
+
+
 class Program:
-    """A functional graph of ATen, compiled when it is first called.
+    """A functional graph of ATen, compiled when it is first called, for each of the
+    shapes it is called with."""
 
-    Only then tensors are there: those of them that are `static` become constants.
-    """
-
-    def __init__(
-        self, module: GraphModule, static: Sequence[Tensor], options: Options
-    ) -> None:
+    def __init__(self, module: GraphModule, static: Static, options: Options) -> None:
         self._module = module
+        self._static = static
         self._options = options
-        self._static = {id(x): x for x in static if not x.is_inference()}
-        self._changes = 0
-        self._frozen: list[int] = []
-        self._state: list[int] = []
-        self._run: Callable[..., Any] | None = None
+        self._is_dynamic = has_symbols(module.graph)
+        self._made: dict[object, Callable[..., Any]] = {}
+        self._is_full = False
+        self._lock = threading.Lock()
 
     def __call__(self, given: list[Any]) -> Any:
-        if self._run is None or self._state != self._look(given):
-            self._prepare(given)
-        assert self._run is not None
-        _follow_threads()
-        return self._run(*given)
+        key = tuple(map(_key, given)) if self._is_dynamic else ()
+        found = self._made.get(key) or self._make(key, given)
+        return found(*given)
 
-    def _look(self, given: Sequence[Tensor]) -> list[int]:
-        """Addresses and versions of the tensors that are constants."""
-        frozen = [given[n] for n in self._frozen]
-        return [*map(_ADDRESS, frozen), *map(_VERSION, frozen)]
+    def _make(self, key: object, given: Sequence[Any]) -> Callable[..., Any]:
+        with self._lock:
+            if key not in self._made and len(self._made) >= SHAPES:
+                if not self._is_full:
+                    _warn(f"it is called with more than {SHAPES} shapes")
+                self._is_full = True
+                return self._module.forward
+            if key not in self._made:
+                self._made[key] = self._new(given)
+            return self._made[key]
 
-    def _prepare(self, given: Sequence[Any]) -> None:
-        if self._run is not None:
-            self._changes += 1
-        frozen = self._changes <= CHANGES
-        self._frozen = [
-            n for n, x in enumerate(given) if frozen and id(x) in self._static
-        ]
-        self._state = self._look(given)
+    def _new(self, given: Sequence[Any]) -> Callable[..., Any]:
         try:
-            self._run = self._compiled({n: given[n] for n in self._frozen})
+            fixed = with_numbers(self._module, given) if self._is_dynamic else None
         except Exception as error:  # whatever it is, the user's program goes on
             _warn(error)
-            self._frozen, self._state = [], []
-            self._run = self._module.forward
+            return self._module.forward
+        return Followed(fixed or self._module, self._static, self._options)
+
+
+def _key(given: object) -> object:
+    shape = getattr(given, "shape", None)
+    return given if shape is None else (tuple(shape), given.stride())  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Code, and the state of the tensors that are constants in it."""
+
+    run: Callable[..., Any]
+    frozen: Sequence[int] = ()  # the numbers of the inputs that they are
+    state: Sequence[int] = ()
+
+
+class Followed:
+    """A graph of ATen with shapes that are fixed, compiled when it is called, because
+    tensors are there only then: those that are static become constants. Compiled
+    again when they have changed."""
+
+    def __init__(self, module: GraphModule, static: Static, options: Options) -> None:
+        self._module = module
+        self._static = static
+        self._options = options
+        self._changes = -1
+        self._made: _Made | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *given: Any) -> Any:
+        made = self._made
+        if made is None or made.state != _look(given, made.frozen):
+            made = self._latest(given)
+        _follow_threads()
+        return made.run(*given)
+
+    def _latest(self, given: Sequence[Any]) -> _Made:
+        with self._lock:  # another thread may have been faster
+            made = self._made
+            if made is None or made.state != _look(given, made.frozen):
+                self._changes += 1
+                made = self._made = self._prepared(given)
+            return made
+
+    def _prepared(self, given: Sequence[Any]) -> _Made:
+        known = self._static.ids() if self._changes <= CHANGES else set()
+        frozen = [n for n, x in enumerate(given) if id(x) in known]
+        state = _look(given, frozen)
+        try:
+            return _Made(self._compiled({n: given[n] for n in frozen}), frozen, state)
+        except Exception as error:  # whatever it is, the user's program goes on
+            _warn(error)
+            return _Made(self._module.forward, [], [])
 
     def _compiled(self, constants: Mapping[int, Tensor]) -> Callable[..., Any]:
         import torch
@@ -302,7 +339,8 @@ class Program:
         from ansor.frontend.model import Model
 
         lowered = lower(graph, known, name)
-        model = Model(lowered.graph, _target())
+        others = self._options.alternatives
+        model = Model(lowered.graph, _target(), alternatives=others)
         place = self._options.database
         if not self._options.wants_tuning:
             place = _existing(place)

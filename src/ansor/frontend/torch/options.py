@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike, fspath
 
@@ -26,6 +26,7 @@ class Options:
     database: str | None = None
     tune: bool | None = None  # unless given: whether there is a budget
     freeze: bool = True  # parameters and buffers are constants, laid out ahead
+    alternatives: Sequence[str] | None = None  # as `ansor.Model` takes them
 
     @classmethod
     def read(cls, given: Mapping[str, object] | None) -> Options:
@@ -40,10 +41,9 @@ class Options:
         place = found.get("database")
         if isinstance(place, PathLike):
             found["database"] = fspath(place)
-        for name, kinds in _KINDS.items():
-            value = found.get(name)
-            if value is not None and not isinstance(value, kinds):
-                raise ModelError(f"option {name!r}", f"{value!r} is of the wrong type")
+        for name, value in found.items():
+            if value is not None:
+                _check(name, value)
         return cls(**found)  # type: ignore[arg-type]
 
     @property
@@ -60,10 +60,19 @@ class Options:
         return self.seconds, self.trials
 
 
+def _check(name: str, value: object) -> None:
+    kinds = _KINDS[name]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ModelError(f"option {name!r}", f"{value!r} is of the wrong type")
+    if isinstance(value, int | float) and bool not in kinds and not value > 0:
+        raise ModelError(f"option {name!r}", f"{value!r} is not above 0")
+
+
 _KINDS: dict[str, tuple[type, ...]] = {
     "seconds": (int, float),
     "trials": (int,),
     "database": (str, PathLike),
     "tune": (bool,),
     "freeze": (bool,),
+    "alternatives": (str, list, tuple),
 }

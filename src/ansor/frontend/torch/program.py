@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ def from_torch(
     *,
     kwargs: Mapping[str, object] | None = None,
     target: str | Target | None = None,
+    alternatives: Iterable[str] | None = None,
 ) -> Model:
     """A module with the shapes of its example inputs, ready to tune or compile.
 
@@ -55,7 +56,7 @@ def from_torch(
     and buffers become constants over the same memory: do not change them afterwards.
     Inputs and outputs are tensors in the order in which the module takes and gives
     them; nested ones are listed one after the other. Modules are exported as they are:
-    call `eval()` first.
+    call `eval()` first. For `alternatives` see `ansor.Model`.
 
     >>> import torch
     >>> linear = torch.nn.Linear(4, 2)
@@ -65,7 +66,8 @@ def from_torch(
     """
     from ansor.frontend.model import Model
 
-    return Model(graph_of(module, example_inputs, kwargs), target)
+    graph = graph_of(module, example_inputs, kwargs)
+    return Model(graph, target, alternatives=alternatives)
 
 
 def graph_of(

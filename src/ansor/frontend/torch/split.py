@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,37 +26,41 @@ Reasons = dict["Node", str]
 
 
 def keep_views(graph: torch.fx.Graph) -> None:
-    """Results that are views of inputs are made in torch, by nodes of their own.
+    """Results that are views of inputs, or of what other results are views of, too,
+    are made in torch, by nodes of their own.
 
-    Whoever called takes them as views of the inputs' memory, by their strides.
+    Whoever called takes them as views of the same memory, by their strides.
     """
     (last,) = (node for node in graph.nodes if node.op == "output")
-    for node in results(graph):
-        chain = _views(node)
-        if not chain:
+    chains = {node: _views(node) for node in results(graph)}
+    sources = {node: chain[-1].args[0] if chain else node
+               for node, chain in chains.items()}  # fmt: skip
+    counts = Counter(sources.values())
+    for node, chain in chains.items():
+        source: Any = sources[node]
+        if not chain or (source.op != "placeholder" and counts[source] == 1):
             continue
         with graph.inserting_before(last):
-            copied: Any = chain[-1].args[0]
             for view in reversed(chain):
-                copied = graph.create_node(
+                source = graph.create_node(
                     "call_function",
                     view.target,
-                    (copied, *view.args[1:]),
+                    (source, *view.args[1:]),
                     dict(view.kwargs),
                 )
-                copied.meta = {**view.meta, KEPT: True}
-        last.replace_input_with(node, copied)
+                source.meta = {**view.meta, KEPT: True}
+        last.replace_input_with(node, source)
     graph.eliminate_dead_code()
 
 
 def _views(node: Node) -> list[Node]:
-    """Views from here back to a placeholder; empty if it does not begin in one."""
+    """Views from here back to what is none."""
     found = []
     while node.op == "call_function" and _is_view(node):
         found.append(node)
         source: Any = node.args[0]
         node = source
-    return found if node.op == "placeholder" else []
+    return found
 
 
 def _is_view(node: Node) -> bool:

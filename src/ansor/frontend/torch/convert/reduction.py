@@ -122,18 +122,30 @@ def convert_pdist(call: Call, build: Builder) -> Results:
 
 
 def _distance(build: Builder, a: Value, b: Value, p: float) -> Value:
-    apart = build.add("abs", build.add("subtract", a, b))
-    axes = (len(apart.shape) - 1,)
-    if p == inf:
-        return _reduced(build, apart, "max", axes, False)
+    apart = build.add("subtract", a, b)
+    return _norm(build, apart, p, (len(apart.shape) - 1,), False)
+
+
+def convert_norm(call: Call, build: Builder) -> Results:
+    x = cast(build, call.value("self"), call.dtype)
+    axes = call.axes("dim", len(x.shape))
+    return _norm(build, x, float(call.number("ord")), axes, call.flag("keepdim"))
+
+
+def _norm(
+    build: Builder, x: Value, p: float, axes: tuple[int, ...], keepdims: bool
+) -> Value:
+    size = build.add("abs", x)
+    if p in (inf, -inf):
+        return _reduced(build, size, "max" if p > 0 else "min", axes, keepdims)
     if p == 0:
-        some = build.add("not_equal", apart, scalar(build, 0, apart.dtype))
-        return _reduced(build, cast(build, some, apart.dtype), "sum", axes, False)
+        some = build.add("not_equal", size, scalar(build, 0, size.dtype))
+        return _reduced(build, cast(build, some, size.dtype), "sum", axes, keepdims)
     if p in (1, 2):
-        return _reduced(build, apart, f"l{int(p)}", axes, False)
-    powers = build.add("power", apart, scalar(build, p, apart.dtype))
-    total = _reduced(build, powers, "sum", axes, False)
-    return build.add("power", total, scalar(build, 1 / p, apart.dtype))
+        return _reduced(build, size, f"l{int(p)}", axes, keepdims)
+    powers = build.add("power", size, scalar(build, p, size.dtype))
+    total = _reduced(build, powers, "sum", axes, keepdims)
+    return build.add("power", total, scalar(build, 1 / p, size.dtype))
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -160,6 +172,7 @@ CONVERTERS: dict[str, Converter] = {
     "aten.topk.default": convert_topk,
     "aten.sort.default": convert_topk,
     "aten.sort.stable": convert_topk,
+    "aten.linalg_vector_norm.default": convert_norm,
     "aten._cdist_forward.default": convert_cdist,
     "aten._pdist_forward.default": convert_pdist,
 }

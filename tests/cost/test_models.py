@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ansor.cost import columns, learned, trees
-from ansor.cost.boosting import Boosting
+from ansor.cost.boosting import DEEP, SHALLOW, Boosting, Forest
 from ansor.cost.features import Features
-from ansor.cost.linear import learn_trend
+from ansor.cost.linear import CHUNK, FURTHEST, PRODUCT, Trend, learn_trend
 from ansor.cost.model import (
     AnalyticModel,
     CostModel,
@@ -23,7 +23,7 @@ from ansor.cost.scores import pairwise_accuracy
 from ansor.errors import CostError
 from cost.synthetic import features, sample, times
 
-NAMES = ("trees", "boosting", "network")
+NAMES = ("trees", "boosting", "deep", "network")
 
 
 @pytest.fixture(params=NAMES)
@@ -178,7 +178,7 @@ class TestPrior:
 
 class TestRefusals:
     def test_an_unknown_name(self):
-        with pytest.raises(CostError, match="use one of trees, boosting, network"):
+        with pytest.raises(CostError, match="trees, boosting, deep, network"):
             model_from_name("forest")
 
     def test_trees_without_lightgbm(self, monkeypatch):
@@ -316,11 +316,15 @@ class TestRows:
         assert some == pytest.approx(whole[[7, 200, 3]])
 
 
-def test_boosting_predicts_what_it_learned_from():
-    """The walk through tables is the sum over single trees."""
+@pytest.mark.parametrize("count", [40, 7, 1])
+@pytest.mark.parametrize("shape", [SHALLOW, DEEP])
+def test_boosting_predicts_what_it_learned_from(shape, count):
+    """The walk through tables is the sum over single trees, however many."""
     rows = Rows.of(SAMPLES)
     rng = np.random.default_rng(0)
-    forest = Boosting().learn(rows, rows.bootstraps(4, rng), rng)
+    learned = Boosting(shape=shape).learn(rows, rows.bootstraps(4, rng), rng)
+    parts = (learned.columns, learned.thresholds, learned.leaves)
+    forest = Forest(*(part[:count] for part in parts))
     expected = np.zeros((4, len(rows.values)))
     for asked, limits, leaves in zip(
         forest.columns, forest.thresholds, forest.leaves, strict=True
@@ -348,6 +352,17 @@ def test_trees_walk_as_lightgbm_does(monkeypatch):
         found = grove.predict(values)
         expected = [booster.predict(values, raw_score=True) for booster in boosters]
         assert found == pytest.approx(np.array(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, PRODUCT + 1, CHUNK, 2 * CHUNK + PRODUCT + 3])
+def test_a_trend_is_the_same_in_any_number_of_rows(count):
+    rng = np.random.default_rng(0)
+    mean, scale = np.float32([1, 2, 3]), np.float32([1, 0, 0.5])
+    trend = Trend(mean, scale, rng.normal(size=(4, 3)).astype(np.float32))
+    values = rng.normal(2, 3, (count, 3)).astype(np.float32)
+    inputs = np.clip((values - mean) * scale, -FURTHEST, FURTHEST)
+    expected = trend.weights @ inputs.T
+    assert trend.predict(values) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_trend_is_found_and_noise_is_not():

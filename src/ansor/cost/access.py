@@ -227,29 +227,35 @@ class Access:
         if self.is_dense or not self.dims:
             return LONG_RUN
         length, streams = ONE, ONE
+        last = len(self.dims) - 1
         for level in range(len(self.reach.loops) - 1, -1, -1):
             if level not in self.moving:
                 continue
+            if level in self._moved_dims[last]:
+                longer = most(length, self._along(last, level)[1])
+                length = np.where(streams <= STREAMS, longer, length)
+                continue
+            extent = self.reach.extents.of(*self.reach.loops[level])
             reached = self._reached(level)
+            if reached is None:
+                streams = streams * extent
+                continue
             grows = (reached > 0) & (streams <= STREAMS)
             length = np.where(grows, most(length, reached), length)
-            extent = self.reach.extents.of(*self.reach.loops[level])
             streams = np.where(reached > 0, streams, streams * extent)
         lines: Real = length * self._per_line + np.float32(HALF_LINE)
         return most(lines, 1)
 
-    def _reached(self, level: int) -> Real:
-        """Elements in one piece, if the loop of a level makes the piece longer: along
-        the last dimension, or along the one before if the last one is read in full;
-        else 0."""
+    def _reached(self, level: int) -> Real | None:
+        """Elements in one piece, if the loop of a level makes the piece longer along
+        the dimension before the last: where that is read in full; else 0, or None where
+        it is 0 for all points."""
         last = len(self.dims) - 1
+        if last == 0 or level not in self._moved_dims[last - 1]:
+            return None
         row = self._along(last, level)[1]
-        if level in self._moved_dims[last]:
-            return row
-        if last > 0 and level in self._moved_dims[last - 1]:
-            rows = self._along(last - 1, level)[1]
-            return np.where(row >= self.dims[last].size, row * rows, real([0]))
-        return real([0])
+        rows = self._along(last - 1, level)[1]
+        return np.where(row >= self.dims[last].size, row * rows, real([0]))
 
     @cached_property
     def _chains(self) -> dict[int, tuple[Touched, ...]]:
@@ -287,11 +293,23 @@ class Access:
 
     def _along(self, at: int, level: int) -> tuple[Real, Real]:
         """(distinct elements, distance from first to last) along a dimension."""
-        count, span = self._moves(at, level)
-        if count is ONE:
-            return ONE, ONE
-        span = least(span, self.dims[at].size)
-        return least(count, span), span
+        while level not in self._moved_dims[at]:
+            if level == len(self.reach.loops):
+                return ONE, ONE
+            level += 1
+        key = (at, level)
+        if key not in self._lengths:
+            count, span = self._moves(at, level)
+            if count is ONE:
+                self._lengths[key] = ONE, ONE
+            else:
+                span = least(span, self.dims[at].size)
+                self._lengths[key] = least(count, span), span
+        return self._lengths[key]
+
+    @cached_property
+    def _lengths(self) -> dict[tuple[int, int], tuple[Real, Real]]:
+        return {}
 
     @cached_property
     def _known(self) -> dict[tuple[int, int], tuple[Real, Real]]:
@@ -339,13 +357,17 @@ class Access:
         if self.is_dense:
             lines = most(elements * self._per_line + HALF_LINE, 1)
             return Touched(span, elements, lines, lines)
-        lines = count if row.lines is ONE else row.lines * count
+        every = count if row.lines is ONE else row.lines * count
+        lines = every
         if at == len(self.dims) - 2 and not self.is_scattered:
             across = span * (self.dims[-1].size * self._per_line) + HALF_LINE
-            lines = least(lines, across)
+            lines = least(every, across)
         power = self._powers[at]
-        occupied = row.occupied if power is None else most(row.occupied, power)
-        return Touched(span, elements, lines, most(count * occupied, lines))
+        if power is not None:
+            every = count * most(row.occupied, power)
+        elif row.occupied is not row.lines:
+            every = count * row.occupied
+        return Touched(span, elements, lines, every)  # a row takes its lines or more
 
     @property
     def _per_line(self) -> np.float32:

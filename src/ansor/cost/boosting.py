@@ -3,7 +3,6 @@ nodes of a level, so that a matrix of points walks them without a Python loop.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +14,7 @@ from ansor.cost.sample import MEMBERS, Doubles, Floats, Ints, Rows
 from ansor.cost.stored import read, read_array
 from ansor.errors import CostError
 
-TREES = 40  # of each member
-DEPTH = 4
-GROUP = 2  # trees looked up together: their answers fill a byte
-RATE = 0.15  # of what a tree says, how much counts
+BITS = 8  # answers of trees that are looked up together
 SMOOTH = 1.0  # programs' worth of doubt in every leaf
 BINS = 32  # values of a column that are told apart
 SHARE = 0.5  # of the columns, for each tree
@@ -29,15 +25,32 @@ Codes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
+class Shape:
+    """The trees of each member. Either shape asks 160 questions, in 20 bytes."""
+
+    trees: int
+    depth: int
+    rate: float  # of what a tree says, how much counts
+
+
+SHALLOW, DEEP = Shape(40, 4, 0.15), Shape(20, 8, 0.25)
+DEPTHS = (SHALLOW.depth, DEEP.depth)
+
+
+@dataclass(frozen=True)
 class Boosting:
     """An ensemble of `MEMBERS` sums of trees, learned from `rows`."""
 
-    name = "boosting"
+    name: str = "boosting"
+    shape: Shape = SHALLOW
 
     def learn(self, rows: Rows, weights: Doubles, rng: np.random.Generator) -> Forest:
         bins = Bins.of(rows.values)
         learned = np.zeros((len(weights), len(rows.program)))
-        trees = [_grow(rows, bins, weights, learned, rng) for _ in range(TREES)]
+        trees = [
+            _grow(self.shape, rows, bins, weights, learned, rng)
+            for _ in range(self.shape.trees)
+        ]
         columns, thresholds, leaves = zip(*trees, strict=True)
         return Forest(np.stack(columns), np.stack(thresholds), np.stack(leaves))
 
@@ -46,11 +59,11 @@ class Boosting:
         leaves = read_array(what, found["leaves"], 3)
         if leaves.shape[2] != MEMBERS:
             raise CostError(what, f"{leaves.shape[2]} members, not {MEMBERS}")
-        if leaves.shape[1] != 1 << DEPTH:
-            raise CostError(
-                what, f"trees with {leaves.shape[1]} leaves, not 2**{DEPTH}"
-            )
-        shape = (len(leaves), DEPTH)
+        depth = leaves.shape[1].bit_length() - 1
+        if depth not in DEPTHS or leaves.shape[1] != 1 << depth:
+            known = " or ".join(f"2**{x}" for x in DEPTHS)
+            raise CostError(what, f"trees with {leaves.shape[1]} leaves, not {known}")
+        shape = (len(leaves), depth)
         chosen = read_array(what, found["columns"], 2, shape, most=columns - 1)
         thresholds = read_array(what, found["thresholds"], 2, shape)
         return Forest(
@@ -65,23 +78,19 @@ class Forest:
     """Trees that all members share, but for what leaves say. Leaf number: one bit per
     level, the first the highest."""
 
-    columns: Ints  # [trees, DEPTH]
-    thresholds: Floats  # [trees, DEPTH]; a value above it is a 1
-    leaves: Floats  # [trees, 2**DEPTH, members]
+    columns: Ints  # [trees, depth]
+    thresholds: Floats  # [trees, depth]; a value above it is a 1
+    leaves: Floats  # [trees, 2**depth, members]
 
     def predict(self, values: Floats) -> Floats:
         """f of each member: float32[members, rows]."""
         out = np.zeros((self.leaves.shape[2], len(values)), np.float32)
+        asked, tables = self._groups
         for part, answers in self._questions.answer(values):
-            count = answers.shape[1]
-            code = np.zeros(count, np.uint8)
-            said = np.zeros((count, len(out)), np.float32)
+            codes = _codes(np.ascontiguousarray(answers), asked)
+            said = np.zeros((codes.shape[1], len(out)), np.float32)
             total = np.zeros_like(said)
-            for asked, table in self._groups:
-                code.fill(0)
-                for question in asked:
-                    np.add(code, code, out=code)
-                    np.bitwise_or(code, answers[question], out=code)
+            for code, table in zip(codes, tables, strict=True):
                 table.take(code, axis=0, out=said, mode="clip")
                 np.add(total, said, out=total)
             out[:, part] = total.T
@@ -92,9 +101,16 @@ class Forest:
         return Questions.of(self.columns, self.thresholds)
 
     @cached_property
-    def _groups(self) -> list[tuple[list[int], Floats]]:
-        """What groups of trees ask, and the sums of their leaves."""
-        return list(_grouped(self._questions.places, self.leaves))
+    def _groups(self) -> tuple[Ints, Floats]:
+        """What groups of trees ask, [bits, groups], and the sums of their leaves,
+        [groups, 2**bits, members]. Trees that say 0 fill up the last group."""
+        group = BITS // self.columns.shape[1]
+        missing = -len(self.leaves) % group
+        places = np.pad(self._questions.places, ((0, missing), (0, 0)), mode="edge")
+        leaves = np.pad(self.leaves, ((0, missing), (0, 0), (0, 0)))
+        asked = places.reshape(-1, group * places.shape[1]).T
+        groups = leaves.reshape(-1, group, *leaves.shape[1:])
+        return np.ascontiguousarray(asked), np.stack([_sums(x) for x in groups])
 
     def to_data(self) -> object:
         return {
@@ -104,13 +120,24 @@ class Forest:
         }
 
 
-def _grouped(asked: Ints, leaves: Floats) -> Iterator[tuple[list[int], Floats]]:
-    for start in range(0, len(leaves), GROUP):
-        group = slice(start, start + GROUP)
-        table = np.zeros((1, leaves.shape[2]), np.float32)
-        for tree in leaves[group]:
-            table = (table[:, None] + tree[None]).reshape(-1, leaves.shape[2])
-        yield asked[group].ravel().tolist(), table
+def _codes(answers: Codes, asked: Ints) -> Codes:
+    """The answers to the questions of each group as one number, first bit highest:
+    of all groups at once, since a call of NumPy takes longer than its work here."""
+    codes: Codes = answers.take(asked[0], axis=0)
+    one = np.empty_like(codes)
+    for questions in asked[1:]:
+        np.add(codes, codes, out=codes)
+        answers.take(questions, axis=0, out=one, mode="clip")
+        np.bitwise_or(codes, one, out=codes)
+    return codes
+
+
+def _sums(leaves: Floats) -> Floats:
+    """What trees say together, for each combination of their leaves."""
+    table = np.zeros((1, leaves.shape[2]), np.float32)
+    for tree in leaves:
+        table = (table[:, None] + tree[None]).reshape(-1, leaves.shape[2])
+    return table
 
 
 @dataclass(frozen=True)
@@ -153,7 +180,12 @@ Tree = tuple[Ints, Floats, Floats]  # columns, thresholds, leaves
 
 
 def _grow(
-    rows: Rows, bins: Bins, weights: Doubles, learned: Doubles, rng: np.random.Generator
+    shape: Shape,
+    rows: Rows,
+    bins: Bins,
+    weights: Doubles,
+    learned: Doubles,
+    rng: np.random.Generator,
 ) -> Tree:
     """One more tree. `learned`, what members say of every row, takes its part in.
 
@@ -165,19 +197,19 @@ def _grow(
     wanted = rng.permutation(count)[: max(1, round(count * SHARE))]
     cells = bins.codes[:, wanted] + np.arange(len(wanted)) * BINS
     leaf = np.zeros(len(cells), np.intp)
-    columns = np.zeros(DEPTH, np.intp)
-    thresholds = np.full(DEPTH, NEVER, np.float32)
-    for level in range(DEPTH):
+    columns = np.zeros(shape.depth, np.intp)
+    thresholds = np.full(shape.depth, NEVER, np.float32)
+    for level in range(shape.depth):
         at, cut = _best(cells, leaf, 1 << level, (pull, curve))
         leaf <<= 1
         if at >= 0:
             leaf |= bins.codes[:, wanted[at]] > cut
             columns[level] = bins.columns[wanted[at]]
             thresholds[level] = bins.thresholds[wanted[at], cut]
-    leaves = np.empty((1 << DEPTH, len(weights)), np.float32)
+    leaves = np.empty((1 << shape.depth, len(weights)), np.float32)
     for member, slopes in enumerate(every):
-        pull, curve = (np.bincount(leaf, slope, 1 << DEPTH) for slope in slopes)
-        leaves[:, member] = -RATE * pull / (curve + SMOOTH)
+        pull, curve = (np.bincount(leaf, slope, 1 << shape.depth) for slope in slopes)
+        leaves[:, member] = -shape.rate * pull / (curve + SMOOTH)
         learned[member] += leaves[leaf, member]
     return columns, thresholds, leaves
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ansor.cost import trees
-from ansor.cost.boosting import Boosting
+from ansor.cost.boosting import DEEP, Boosting
 from ansor.cost.columns import READ
 from ansor.cost.features import Features
 from ansor.cost.learned import UNKNOWN, LearnedModel, Learner, Part, read_parts
@@ -63,18 +63,19 @@ class AnalyticModel:
 LEARNERS: dict[str, Callable[[], Learner]] = {
     "trees": lambda: OnTrend(trees.Trees()),
     "boosting": lambda: OnTrend(Boosting()),
+    "deep": lambda: OnTrend(Boosting("deep", DEEP)),
     "network": Network,
 }
 
 
 def model_from_name(name: str, seed: int = 0) -> CostModel:
-    """A model that knows nothing yet: "trees" (needs LightGBM), "boosting", "network"
-    or "analytic", which never learns.
+    """A model that knows nothing yet: "trees" (needs LightGBM), "boosting", "deep" (for
+    many programs), "network" or "analytic", which never learns.
 
     >>> model_from_name("forest")
     Traceback (most recent call last):
     ansor.errors.CostError: cost model 'forest': unknown name
-      hint: use one of trees, boosting, network, analytic
+      hint: use one of trees, boosting, deep, network, analytic
     """
     if name == "analytic":
         return AnalyticModel()
@@ -86,7 +87,8 @@ def model_from_name(name: str, seed: int = 0) -> CostModel:
 def default_model(seed: int = 0) -> LearnedModel:
     """The trees in NumPy. LightGBM's rank programs of unseen tasks a little better and
     those of a task that is being tuned a little worse, and take longer for both
-    learning and judging."""
+    learning and judging. Deep ones know the tasks that they were taught better, but the
+    best few programs of an unseen task no better."""
     return LearnedModel(_learner("boosting"), seed)
 
 

@@ -13,7 +13,7 @@ KEPT := $(VENV)/bench
 SOURCES := src tests $(wildcard bench) $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow bench bench-ops bench-search format clean torch
+.PHONY: help demo test lint slow bench bench-ops bench-search bench-models format clean torch
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,14 @@ bench-ops: $(READY) torch  ## the standard operators, tuned, beside torch: hours
 
 bench-search: $(READY)  ## the search beside its baselines, transfer: hours
 	$(BIN)/python bench/search.py --db $(KEPT)/search
+	$(BIN)/python bench/summary.py
+
+bench-models: $(READY) torch  ## whole networks beside their peers: hours
+	$(BIN)/python -m pip install --quiet -c constraints.txt \
+	  onnxscript openvino torchvision transformers
+	$(BIN)/python bench/models.py --db $(KEPT)/models
+	$(BIN)/python bench/scheduler.py --db $(KEPT)/scheduler
+	$(BIN)/python bench/onnx_suite.py
 	$(BIN)/python bench/summary.py
 
 format: $(READY)  ## rewrite the sources in the house style

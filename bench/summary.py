@@ -35,6 +35,8 @@ benchmarks write; figures are of the machine that a file is named after.
 | MetaSchedule | `python bench/ops.py --metaschedule PYTHON`, a Python that has TVM: `bench/peers/metaschedule.py` says how to make one |
 | networks beside torch, onnxruntime, OpenVINO | `python bench/models.py [NETWORK …]` |
 | ONNX's own suite | `python bench/onnx_suite.py` |
+| memory of networks | `python bench/memory.py [NETWORK …]` |
+| cost models | `python bench/model.py DATABASE …` |
 | policies, transfer, points per second | `make bench-search`, or `python bench/search.py [PART]` |
 
 `--db FOLDER` keeps what was tuned; with it and `--resume` a run that was interrupted
@@ -363,6 +365,69 @@ def suite(found: Row) -> Iterator[str]:
     yield from table(("what", *kinds), rows)
 
 
+def memory(found: Row) -> Iterator[str]:
+    """Bytes of processes."""
+    heads = ("network", "who", "peak MB", "steady MB", "peak to onnxruntime", "steady")
+    rows = []
+    for row in found["rows"]:
+        for who, facts in row["contenders"].items():
+            ratios = row["ratios"].get(who, {})
+            sizes = (facts[kind] / 1e6 for kind in ("peak", "steady"))
+            shares = (number(ratios.get(kind), ".2f") for kind in ("peak", "steady"))
+            rows.append([row["network"], who, *map(number, sizes), *shares])
+    yield from table(heads, rows)
+
+
+# -- cost models -----------------------------------------------------------------------
+
+MODEL = """Programs that the learned model has not seen, ranked by it. *By task*: no
+program of the task was known, as in a search of a new task. *By program*: others of the
+same task were known, as in most published figures. *Ceiling*: what a model that knows
+every measured time exactly would reach, were everything measured again; of the tasks
+some of whose programs were measured twice. Pairs: programs of a task in the right
+order. Recall: the fastest 30 of a task among the 30 best predicted. R²: of normalised
+throughput, over all programs together and the median over tasks."""
+
+
+def cost_model(found: Row) -> Iterator[str]:
+    if "splits" not in found:
+        return  # of an earlier release: run it again
+    yield from (MODEL, "")
+    heads = ("", "programs", "pairs", "spread", "recall", "R²", "median R²")
+    rows = [cost_row(name, part) for name, part in found["splits"].items()]
+    analytic = found["analytic"]
+    figures = (analytic["pairwise"], None, analytic["recall"], None, None)
+    rows.append(["analytic", str(analytic["programs"]), *map(share, figures)])
+    rows += [cost_row(name, part) for name, part in found["ceiling"].items()]
+    goals = found["goals"]
+    wanted = (goals["pairwise"], None, goals["recall"], goals["r2"], None)
+    rows.append(["goal", "", *map(share, wanted)])
+    yield from table(heads, rows)
+    tasks = found["tasks"]
+    yield (
+        f"{len(tasks)} tasks; by chance recall would be "
+        f"{share(found['chance_recall'])}. The best 2,000 points of the analytic model "
+        f"contain a program within 5 % of the best known on "
+        f"{number(100 * found['top_share'])} % of the tasks."
+    )
+    yield ""
+
+
+def cost_row(name: str, part: Row) -> list[str]:
+    groups = part.get("pairwise_of_groups")
+    spread = max(groups) - min(groups) if groups else None
+    figures = (
+        *(part["pairwise"], spread, part["recall"], part["pooled_r2"]),
+        part.get("median_r2"),
+    )
+    count = part.get("programs")
+    return [name, "" if count is None else str(count), *map(share, figures)]
+
+
+def share(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
 # -- the page --------------------------------------------------------------------------
 
 OPS: dict[str, Callable[[Row], Iterator[str]]] = {
@@ -378,7 +443,9 @@ SEARCH: dict[str, Callable[[Row], Iterator[str]]] = {
 
 WHOLE: dict[str, tuple[str, Callable[[Row], Iterator[str]]]] = {
     "models": ("Networks", networks),
+    "memory": ("Memory of networks", memory),
     "onnx-suite": ("ONNX's own suite", suite),
+    "model": ("Cost models", cost_model),
 }
 
 
@@ -390,10 +457,7 @@ def page(folder: Path) -> str:
         for part, write in OPS.items():
             if found.get(part):
                 lines += write(found)
-    for stem, (title, write) in WHOLE.items():
-        for path in sorted(folder.glob(f"{stem}-*.json")):
-            lines += [f"## {title} on {path.stem.removeprefix(f'{stem}-')}", ""]
-            lines += write(json.loads(path.read_text()))
+    lines += whole(folder)
     for path in sorted(folder.glob("search-*.json")):
         found = json.loads(path.read_text())
         lines += [f"## The search on {path.stem.removeprefix('search-')}", ""]
@@ -403,6 +467,16 @@ def page(folder: Path) -> str:
             if part in found:
                 lines += write(found)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def whole(folder: Path) -> Iterator[str]:
+    """Files that are one section each; without anything to say, none."""
+    for stem, (title, write) in WHOLE.items():
+        for path in sorted(folder.glob(f"{stem}-*.json")):
+            text = list(write(json.loads(path.read_text())))
+            if text:
+                yield f"## {title} on {path.stem.removeprefix(f'{stem}-')}"
+                yield from ("", *text)
 
 
 def main() -> None:

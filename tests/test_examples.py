@@ -46,6 +46,15 @@ def test_space_runs(monkeypatch, capsys):
     assert "?C.k.1 in 32, 64\n" in out
 
 
+def test_model_runs(monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(sys, "argv", ["model.py", "3"])
+    runpy.run_path(str(ROOT / "examples" / "model.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "of the largest result" in out
+    assert "tuned" in out
+
+
 def test_bench_of_the_space_runs():
     script = str(ROOT / "bench" / "space.py")
     command = [sys.executable, script, "GMM1024", "--count", "256", "--rounds", "1"]

@@ -49,6 +49,12 @@ def _always_written(nest: Nest) -> int:
 
 def statements(view: View, nest: Nest) -> Column:
     """Copies of the innermost statement, in all variants of its tails and borders."""
+    if nest.name not in view.counted:
+        view.counted[nest.name] = _statements(view, nest)
+    return view.counted[nest.name]
+
+
+def _statements(view: View, nest: Nest) -> Column:
     copies = view.one
     split = {r.parts[-1]: r for r in nest.relations if isinstance(r, SplitRelation)}
     for loop in copied_loops(nest):

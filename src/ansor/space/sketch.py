@@ -169,7 +169,7 @@ class Sketch(schedule.Sketch):
         for _ in range(ROUNDS if self.is_feasible else 0):
             if missing <= 0:
                 break
-            more = missing + missing // 16 + LEAST  # some will not do
+            more = missing + missing // 64 + LEAST  # some will not do
             drawn = draw(self.table, more, generator, self.tiles)
             found.append(chosen(drawn, self.feasible(drawn)))
             missing -= len(found[-1])

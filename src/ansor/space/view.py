@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ class View:
     nests: tuple[Nest, ...]  # that are measured
     target: Target
     bounds: Bounds
+    counted: dict[str, Column] = field(default_factory=dict)  # by `code.statements`
 
     @staticmethod
     def of(

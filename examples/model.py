@@ -9,11 +9,10 @@ latency falls most. What was measured is kept in a file: a second run with the s
 
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from demo import race
 from torch import Tensor, nn
 
 import ansor
@@ -43,19 +42,6 @@ def network(channels: int = 64, classes: int = 10) -> nn.Module:
         nn.Flatten(),
         nn.Linear(channels, classes),
     ).eval()
-
-
-def race(runs: dict[str, Callable[[], object]], rounds: int = 20) -> dict[str, float]:
-    """The best time of each, in interleaved rounds, with a pause for idle threads."""
-    best = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            time.sleep(0.005)
-            run()
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def main() -> None:

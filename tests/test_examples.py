@@ -49,6 +49,7 @@ def test_space_runs(monkeypatch, capsys):
 def test_model_runs(monkeypatch, capsys):
     pytest.importorskip("torch")
     monkeypatch.setattr(sys, "argv", ["model.py", "3"])
+    monkeypatch.syspath_prepend(ROOT / "examples")  # as if it were the script
     runpy.run_path(str(ROOT / "examples" / "model.py"), run_name="__main__")
     out = capsys.readouterr().out
     assert "of the largest result" in out

@@ -55,13 +55,14 @@ NO_DATABASE = (
 
 
 @pytest.mark.parametrize("mode", ["rw", "r"])
-def test_another_kind_of_file(tmp_path, mode):
+@pytest.mark.parametrize("lines", [1, 34, 500])
+def test_another_kind_of_file(tmp_path, mode, lines):
     path = tmp_path / "notes.txt"
-    path.write_text("milk and bread\n" * 500)
+    path.write_text("milk and bread\n" * lines)
     with pytest.raises(RecordError) as error:
         Database(path, mode)
     assert message(error, path) == NO_DATABASE
-    assert path.read_text() == "milk and bread\n" * 500
+    assert path.read_text() == "milk and bread\n" * lines
 
 
 @pytest.mark.parametrize("mode", ["rw", "r"])

@@ -26,6 +26,7 @@ MODES = ("rw", "r")
 RECOVER = "Database.repair(path) or `ansor records PATH --verify` saves what is intact"
 
 # How SQLite's error codes begin -> (reason, hint).
+LEAST = 512  # bytes of the smallest page; SQLite takes one byte for an empty file
 REASONS = {
     "SQLITE_BUSY": (
         "another process holds its lock for too long",
@@ -111,6 +112,8 @@ def _check_path(path: Path, mode: str) -> None:
         raise RecordError(what, "is a directory", "name a file in it")
     if mode == "r" and not path.exists():
         raise RecordError(what, "there is no such file", "check its name")
+    if path.exists() and 0 < path.stat().st_size < LEAST:
+        raise RecordError(what, *REASONS["SQLITE_NOTADB"])
     writable = path if path.exists() else path.parent
     if mode == "rw" and not os.access(writable, os.W_OK):
         raise RecordError(what, *REASONS["SQLITE_READONLY"])

@@ -201,7 +201,7 @@ class Batch:
             "kind": "run",
             "built": job.built.header,
             "sampling": asdict(self.shop.sampling),
-            "best": None if self.incumbent is None else self.incumbent.seconds,
+            "known": None if (x := self.incumbent) is None else [x.least, x.seconds],
         }
         self._send(worker, job, "load", header, job.built.code)
 

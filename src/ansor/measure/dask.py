@@ -84,7 +84,8 @@ class DaskRunner(Closing):
         beside = ""
         if incumbent is not None:
             request = self._asker.request(task, incumbent.candidate)
-            beside = json.dumps({"request": request, "seconds": incumbent.seconds})
+            times = {"seconds": incumbent.seconds, "best": incumbent.best}
+            beside = json.dumps({"request": request, **times})
         jobs = {}
         for at, candidate in enumerate(candidates):
             request = self._asker.request(task, candidate)
@@ -234,7 +235,8 @@ def _incumbent(text: str) -> Incumbent | None:
     if not text:
         return None
     data = json.loads(text)
-    return Incumbent(candidate_of(data["request"])[1], data["seconds"])
+    anchor = candidate_of(data["request"])[1]
+    return Incumbent(anchor, data["seconds"], data["best"])
 
 
 def rank_here(settings: str, job: str) -> str:

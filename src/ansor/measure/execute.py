@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
@@ -35,6 +37,18 @@ def preload() -> None:
     timing.preload()
     np.median(np.ones(1))  # imports more of NumPy when first called
     check.checked_imports()
+
+
+@dataclass(frozen=True)
+class Known:
+    """Seconds of the fastest so far and of the anchor, if there is one."""
+
+    best: float = math.inf
+    anchor: float = math.inf
+
+    @property
+    def is_any(self) -> bool:
+        return self.best < math.inf
 
 
 class Bench:
@@ -94,11 +108,10 @@ class Bench:
             return
         checking = time.perf_counter() - start
         yield {"stage": "run"}, b""
-        known = header.get("best")
-        best = known if isinstance(known, float) else None
-        outcome = self._time(built, _settings(header), best, once)
+        known = _known(header)
+        outcome = self._time(built, _settings(header), known, once)
         start = time.perf_counter()
-        if isinstance(outcome, Timed) and (best is None or outcome.estimate < best):
+        if isinstance(outcome, Timed) and outcome.estimate < known.best:
             again, _ = self._check(built, code, poison=1, at="start")
             if not again.ok:
                 outcome = Failed("check", "wrong", again.message)
@@ -131,30 +144,33 @@ class Bench:
         return verdict, spent[0]
 
     def _time(
-        self, built: Built, settings: Sampling, best: float | None, once: float
+        self, built: Built, settings: Sampling, known: Known, once: float
     ) -> Outcome:
-        hopeless = best is not None and once > max(SLOW, 3 * best)
+        hopeless = once > max(SLOW, 3 * known.best)
         if hopeless or once > TOO_SLOW:
             return Timed((once,), stopped=hopeless)
         timed = self._timing(built)
-        beside = None if best is None or self.anchor is None else self.anchor.run
-        found = self._sampled(timed, settings, best, beside)
-        if beside is not None and best is not None and found.estimate < best:
+        found = self._sampled(timed, settings, known)
+        if found.anchor and found.estimate < known.best:
             # Chance has helped what seems to be the best: only a second look is fair.
-            found = self._sampled(timed, settings, best, beside)
+            found = self._sampled(timed, settings, known)
         again = check.recheck(self.problem, timed.outputs)
         if not again.ok:
             message = f"right when called once, not after many calls: {again.message}"
             return Failed("run", "wrong", message)
         return found
 
-    def _sampled(
-        self, timed: Timing, settings: Sampling, best: float | None, beside: Run | None
-    ) -> Timed:
+    def _sampled(self, timed: Timing, settings: Sampling, known: Known) -> Timed:
+        is_paired = known.is_any and self.anchor is not None
         found = sample(
-            timed.run, anchor=beside, best=best, settings=settings, watch=self.watch
+            timed.run,
+            anchor=self.anchor.run if is_paired and self.anchor is not None else None,
+            best=known.best if known.is_any else None,
+            lead=known.best / known.anchor if is_paired else 1.0,
+            settings=settings,
+            watch=self.watch,
         )
-        return _timed(found, best)
+        return _timed(found, known.anchor)
 
     def _rank(self, header: Header, payload: bytes) -> Iterator[Reply]:
         """Paired timing of several; those whose second check fails are left out."""
@@ -244,11 +260,16 @@ def _settings(header: Header) -> Sampling:
     return Sampling(**values)
 
 
-def _timed(found: Samples, best: float | None) -> Timed:
+def _known(header: Header) -> Known:
+    given = header.get("known")
+    return Known(*given) if isinstance(given, list) else Known()
+
+
+def _timed(found: Samples, known: float) -> Timed:
     return Timed(
         found.seconds,
         anchor=found.anchor,
-        anchor_seconds=best if found.anchor else None,
+        anchor_seconds=known if found.anchor else None,
         disturbed=found.disturbed,
         stopped=found.stopped,
     )

@@ -15,10 +15,20 @@ FOREVER = float("inf")
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The best candidate so far and what it takes: others are timed in turn with it."""
+    """A good candidate and what it takes: others are timed in turn with it.
+
+    It need not be the best. Of many equally fast candidates the best is the one that
+    chance has helped most; if each new best were what the next ones are compared with,
+    their times would fall step by step, and nothing would have become faster.
+    """
 
     candidate: Candidate
     seconds: float
+    best: float | None = None  # seconds of the fastest so far; None: these
+
+    @property
+    def least(self) -> float:
+        return self.seconds if self.best is None else self.best
 
 
 @dataclass(frozen=True)

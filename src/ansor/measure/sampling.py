@@ -98,18 +98,19 @@ def sample(
     *,
     anchor: Run | None = None,
     best: float | None = None,
+    lead: float = 1.0,
     settings: Sampling = Sampling(),  # noqa: B008 - frozen
     watch: Stolen | None = None,
     clock: Clock = time.perf_counter,
 ) -> Samples:
     """Time `run` sample by sample, in turn with `anchor` if there is one.
 
-    `anchor` is the fastest kernel so far: each sample has one of the anchor beside it,
-    before or after in turn, and their ratio does not depend on the machine's speed of
-    the moment. `best` is what the fastest takes: candidates that are far slower are
-    timed once or twice and then given up, with `stopped` set. `watch` says what other
-    load took; samples that lost time are repeated, or left out if enough others are
-    undisturbed.
+    `anchor` is a fast kernel: each sample has one of the anchor beside it, before or
+    after in turn, and their ratio does not depend on the machine's speed of the moment.
+    `best` is what the fastest takes, and `lead` that relative to the anchor: candidates
+    that are far slower are timed once or twice and then given up, with `stopped` set.
+    `watch` says what other load took; samples that lost time are repeated, or left out
+    if enough others are undisturbed.
     """
     start = clock()
     tried = Timer(run, settings, watch)
@@ -125,7 +126,7 @@ def sample(
     end = clock() + settings.budget
     while _more(pairs, settings, clock(), end, start + settings.limit):
         pairs.append(_pair(tried, beside, len(pairs)))
-        if len(pairs) >= 2 and _cannot_win(pairs, best, settings):
+        if len(pairs) >= 2 and _cannot_win(pairs, best, lead, settings):
             return _samples(pairs, settings, stopped=True)
     return _samples(pairs, settings, stopped=False)
 
@@ -279,13 +280,15 @@ def spread(values: Sequence[float]) -> float:
     return 2 * 1.2533 * 1.4826 * deviation / (middle * math.sqrt(len(values)))
 
 
-def _cannot_win(pairs: Sequence[Pair], best: float | None, settings: Sampling) -> bool:
-    """All samples are far slower than the best: the anchor of now, if there is one.
+def _cannot_win(
+    pairs: Sequence[Pair], best: float | None, lead: float, settings: Sampling
+) -> bool:
+    """All samples are far slower than the best: as the anchor is now, if there is one.
 
     By `hopeless` if there are three or more, and no sign of other load; otherwise by
     its fourth power.
     """
-    known = best if pairs[0].anchor is None else max(map(_anchor, pairs))
+    known = best if pairs[0].anchor is None else lead * max(map(_anchor, pairs))
     if known is None:
         return False
     calm = _quiet(pairs, settings) == list(pairs) and not any(map(_repeated, pairs))

@@ -34,7 +34,8 @@ from ansor.space.replay import replay
 from ansor.te.task import Task
 
 FINALISTS = 8  # timed side by side at the end, if they are
-FIRST = 2  # candidates that are measured first, if time is short
+FIRST = 2  # candidates that are measured before there is one to compare with
+CLEARLY = 0.92  # of the time of what others are compared with: this is, from now on
 NEAR = 1.15  # times slower than the best, at most
 OVERTIME = 0.5  # seconds beyond the budget that a ranking may end
 AGAIN = "again with other memory contents, arrays behind their guards"
@@ -180,10 +181,10 @@ class Search:
         everything is in the order of the decisions, which does not depend on it.
         Why the search ends within the batch, or an empty string."""
         found: dict[int, Trial] = {}
-        best, start = self._best(), len(self.trials)
+        start = len(self.trials)
         reason = ""
         try:
-            for at, trial, is_new in self._outcomes(programs, best):
+            for at, trial, is_new in self._outcomes(programs):
                 found[at] = trial
                 self._note(trial)
                 reason = self._heard(is_new)
@@ -202,7 +203,7 @@ class Search:
         self.thinking += monotonic() - start
 
     def _outcomes(
-        self, programs: Sequence[Program], best: Trial | None
+        self, programs: Sequence[Program]
     ) -> Iterator[tuple[int, Trial, bool]]:
         """Records from the database first, then those of new measurements, which are
         not all there if time is over. The last says whether it is new."""
@@ -217,7 +218,7 @@ class Search:
                 yield at, Trial(programs[at], record), False
         while missing and (count := self._fitting(len(missing))):
             now, left = missing[:count], len(missing)
-            for measured in self._measure([programs[at] for at in now], best):
+            for measured in self._measure([programs[at] for at in now]):
                 at = now[measured.index]
                 missing.remove(at)
                 record = self._store(data[at], measured)
@@ -229,20 +230,29 @@ class Search:
         """How many of so many candidates there is time for; while none has run, a few,
         so that there is something soon."""
         left = self._left()
-        if left == FOREVER:
-            return count
         if not self._timed() and (self.is_alone or left > 0):
             return min(count, FIRST)
+        if left == FOREVER:
+            return count
         return min(count, max(0, int(left / self.trial_seconds)))
 
-    def _measure(
-        self, programs: Sequence[Program], best: Trial | None
-    ) -> Iterator[Measured]:
-        beside = None if best is None else Incumbent(best.program, best.seconds)
+    def _measure(self, programs: Sequence[Program]) -> Iterator[Measured]:
+        beside = self._incumbent()
         if self.budget.seconds is None:
             return self.runner.measure(self.known, programs, beside)
         until = monotonic() + self._left()
         return self.runner.measure(self.known, programs, beside, until)
+
+    def _incumbent(self) -> Incumbent | None:
+        """What candidates are timed beside: the same program until another is clearly
+        faster. Times are relative to it, and with few changes comparable."""
+        anchor: Trial | None = None
+        for trial in self._timed():
+            if anchor is None or trial.seconds < CLEARLY * anchor.seconds:
+                anchor = trial
+        if anchor is None:
+            return None
+        return Incumbent(anchor.program, anchor.seconds, self.best)
 
     def _store(self, program: Data, measured: Measured) -> Record:
         """Write a trial; when this returns it cannot be lost."""

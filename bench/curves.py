@@ -95,6 +95,32 @@ def until(values: Sequence[float], goal: float) -> int | None:
     return first if first <= len(values) else None
 
 
+def hindsight(curves: Sequence[Sequence[float]]) -> float:
+    """The part of all steps that one would have needed who knew what each brings.
+
+    `curves` are the times of tasks, each with its weight, before the first and after
+    every step. The stretch that falls most per step is next, until the sum is what it
+    is after all steps.
+
+    >>> hindsight([[4.0, 2.0, 2.0], [3.0, 3.0, 2.0]])
+    0.75
+    """
+    goal = sum(curve[-1] for curve in curves)
+    at = [0] * len(curves)
+    while sum(curve[n] for curve, n in zip(curves, at, strict=True)) > goal:
+        task, to = max(
+            ((task, to) for task, curve in enumerate(curves)
+             for to in range(at[task] + 1, len(curve))),
+            key=lambda pair: _rate(curves[pair[0]], at[pair[0]], pair[1]),
+        )  # fmt: skip
+        at[task] = to
+    return sum(at) / sum(len(curve) - 1 for curve in curves)
+
+
+def _rate(curve: Sequence[float], now: int, then: int) -> float:
+    return (curve[now] - curve[then]) / (then - now)
+
+
 def share(
     tasks: Simulated, make: Callable[[], Chooser], other: Chooser, batches: int
 ) -> float:

@@ -10,7 +10,8 @@ Each run is a process of its own with a database of its own, and all have the sa
 number of trials. Times of different runs do not compare well: so the winners of all
 runs are timed side by side, task by task, and every run's times of a task are scaled
 such that they end there. The question is after how many trials, and seconds, the
-gradient is where round-robin ends.
+gradient is where round-robin ends. "hindsight" is the part of round-robin's own trials
+that would have been enough, had one known what each of them brings.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 from statistics import median
 
 import networks
-from curves import Simulated, share, until
+from curves import Simulated, hindsight, share, until
 from peers.arena import Row, answer, forget, once, versions
 from peers.protocol import private_output
 from plot import Points, chart
@@ -51,6 +52,7 @@ SETS: dict[str, tuple[str, ...]] = {
 }
 OURS, BASELINE = "gradient", "round-robin"
 GOAL = 0.5  # of round-robin's trials
+FRESH = 3.0  # times its first time that a task takes before, in hindsight
 SMOKE = (
     networks.Layer("dense", (16, 32, 32), "relu"),
     networks.Layer("dense", (16, 64, 48), "add"),
@@ -162,20 +164,36 @@ def finals(tasks: Sequence[Task], databases: Sequence[Path]) -> list[list[float]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def curve(facts: Row, ends: Sequence[float], weights: Sequence[float]) -> list[Event]:
-    """The objective after each trial, as if every task ended at its final time."""
+def scaled(facts: Row, ends: Sequence[float]) -> tuple[list[float], list[Event]]:
+    """The times before the first trial, and the trials, as if every task ended at its
+    final time."""
     events: list[Event] = [tuple(event) for event in facts["events"]]
     last = {index: seconds for _, _, index, seconds in events}
     times = list(ends)  # of those that were never measured: believed by nobody
     for index, seconds in last.items():
         believed = facts["believed"][index]
         times[index] = believed * ends[index] / seconds
+    return times, [(t, s, n, x * ends[n] / last[n]) for t, s, n, x in events]
+
+
+def curve(facts: Row, ends: Sequence[float], weights: Sequence[float]) -> list[Event]:
+    """The objective after each trial."""
+    times, events = scaled(facts, ends)
     found = []
     for trial, spent, index, seconds in events:
-        times[index] = seconds * ends[index] / last[index]
+        times[index] = seconds
         value = sum(w * x for w, x in zip(weights, times, strict=True))
         found.append((trial, spent, index, value))
     return found
+
+
+def enough(facts: Row, ends: Sequence[float], weights: Sequence[float]) -> float:
+    """The part of a run's trials that would have been enough."""
+    curves: dict[int, list[float]] = {}
+    for _, _, index, seconds in scaled(facts, ends)[1]:
+        time = weights[index] * seconds
+        curves.setdefault(index, [FRESH * time]).append(time)
+    return hindsight([*curves.values()])
 
 
 # -- a set -----------------------------------------------------------------------------
@@ -201,6 +219,7 @@ def compared(bench: Bench, name: str) -> Row:
             "seed": seed,
             **{k: facts[k] for k in ("wall_s", "trials", "stopped", "allocation")},
             "final_s": sum(w * x for w, x in zip(weights, end, strict=True)),
+            "hindsight": enough(facts, end, weights),
             "curve": thinned(curve(facts, end, weights)),
         }
         for (scheduler, seed, _, facts), end in zip(ran, ends, strict=True)
@@ -243,7 +262,8 @@ def show(row: Row) -> None:
         final = 1e3 * run["final_s"]
         print(
             f"  {run['scheduler']:<12} seed {run['seed']}: {final:.3f} ms "
-            f"after {run['trials']} trials, {run['wall_s']:.0f} s"
+            f"after {run['trials']} trials, {run['wall_s']:.0f} s; "
+            f"{run['hindsight']:.2f} of them in hindsight"
         )
     for found in row["seeds"]:
         trials, seconds = (

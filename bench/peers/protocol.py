@@ -21,6 +21,7 @@ from statistics import median
 from typing import IO
 
 TURN = 0.03  # seconds of calls in one turn
+RISE = 0.03  # and before them: a core that was idle has to find its clock frequency
 LONG = 0.05  # calls that take longer are not repeated to warm up
 PAUSE = 0.005  # between turns: pools of the one before stop spinning
 WARM = 3  # calls before the first look at the time of one
@@ -84,8 +85,9 @@ def look(call: Callable[[], object]) -> float:
 
 
 def timed(call: Callable[[], object], count: int, once: float) -> float:
-    """Seconds of one of `count` calls."""
-    if once < LONG:
+    """Seconds of one of `count` calls, after some that are not timed."""
+    before = time.perf_counter()
+    while once < LONG and time.perf_counter() - before < RISE:
         call()
     start = time.perf_counter()
     for _ in range(count):

@@ -39,22 +39,41 @@ def ansor(*words):
     return result
 
 
-def test_tune_shows_both_ways_and_run_takes_the_faster(path, tmp_path, monkeypatch):
+def test_tune_shows_all_ways_and_run_takes_the_fastest(path, tmp_path, monkeypatch):
     stop_the_clock(monkeypatch)
     made = ScriptedRunner(lambda n: Timed((1e-3 / (n + 1),)))
     monkeypatch.setattr(Measuring, "_runner", lambda self: made)
-    words = (path, "--db", tmp_path / "tuning.db")
+    words = (path, "--db", tmp_path / "tuning.db", "--memory", "inf")
     table = ansor("tune", *words, "--trials", 40).stdout.splitlines()
-    names = [line.split()[:2] for line in table[1:4]]
+    names = [line.split()[:2] for line in table[1:5]]
     assert ["transpose", "winograd"] in names
+    assert ["transpose", "winograd4"] in names
     found = json.loads(ansor("tune", *words, "--trials", 40, "--json").stdout)
     rivals = [row for row in found["tasks"] if row["place"] == 0]
-    assert len(rivals) == 2
+    assert len(rivals) == 3
     assert sum(row["fastest"] for row in rivals) == 1
     ran = json.loads(ansor("run", *words, "--json").stdout)
     (fastest,) = (row for row in rivals if row["fastest"])
     ops = [" ".join(step["operators"]) for step in ran["steps"]]
     assert fastest["operators"] in ops
+
+
+def test_what_memory_has_no_room_for_is_not_tried(path, tmp_path, monkeypatch):
+    monkeypatch.setattr("ansor.frontend.ways.SMALL", 0)
+    stop_the_clock(monkeypatch)
+    made = ScriptedRunner(lambda n: Timed((1e-3 / (n + 1),)))
+    monkeypatch.setattr(Measuring, "_runner", lambda self: made)
+    words = ("tune", path, "--trials", 24, "--json", "--db")
+    usual = json.loads(ansor(*words, tmp_path / "a.db").stdout)["tasks"]
+    more = json.loads(ansor(*words, tmp_path / "b.db", "--memory", 2).stdout)["tasks"]
+    assert len(more) == len(usual) + 1
+    assert not any("winograd" in row["operators"] for row in usual)
+    for words in (("run", path), ("export", path, "-o", tmp_path), ("tune", path)):
+        result = CliRunner().invoke(cli, [*map(str, words), "--memory", "0.5"])
+        assert result.exit_code == 1
+        assert "memory=0.5: is not a number from 1 up" in result.stderr
+    result = CliRunner().invoke(cli, ["tune", "matmul", "8", "8", "8", "--memory", "2"])
+    assert "--memory: is for models" in result.stderr
 
 
 def test_plain_means_no_other_way(path, tmp_path):

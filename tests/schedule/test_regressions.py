@@ -228,6 +228,29 @@ def test_the_last_lanes_of_an_accumulator_outlive_a_shorter_vector(reducer: str)
 
 
 @pytest.mark.llvm
+@pytest.mark.parametrize("size", [4, 8, 9, 10, 11, 67])
+@pytest.mark.parametrize("reducer", ["sum", "prod", "max", "argmin"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])
+def test_every_lane_has_an_accumulator_of_its_own(reducer: str, size: int, dtype: str):
+    A = ansor.placeholder((5, size), dtype, name="A")
+    k = ansor.reduce_axis(5, name="k")
+    reduce = getattr(ansor, reducer)
+    S = ansor.compute((3, size), lambda j, i: reduce(A[k, i], axis=k), name="S")
+    agree(S, Annotate("S", "i", "vectorize"))
+
+
+def test_what_is_allocated_inside_a_vector_has_its_lanes():
+    A = ansor.placeholder((5, 10), name="A")
+    k = ansor.reduce_axis(5, name="k")
+    S = ansor.compute((10,), lambda i: ansor.sum(A[k, i], axis=k), name="S")
+    task = ansor.Task(S, ansor.Target("aarch64", cpu="neoverse-n1"))
+    program = Program(Sketch(task, (Annotate("S", "i", "vectorize"),)))
+    text = str(program.lower("kernel").main)
+    assert "S.acc.v4[0 +: 4]" in text
+    assert "A[S.k, 8 +: 2]" in text
+
+
+@pytest.mark.llvm
 def test_a_prefetch_in_a_vectorised_loop():
     A = ansor.placeholder((4, 5), name="A")
     C = ansor.compute((12,), lambda i: A[i % 4, i // 3], name="C")

@@ -1,6 +1,7 @@
 """The loop of a search: budgets, resuming, interruption, and failure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_candidates_are_timed_beside_one_until_another_is_clearly_faster():
     first, *others = runner.incumbents
     assert first is None
     times = {str(record.program): record.seconds for record in result.records}
-    for before, now in zip(others, others[1:], strict=False):
+    for before, now in pairwise(others):
         assert now.seconds == times[str(to_data(now.candidate))]
         assert now.candidate is before.candidate or now.seconds < 0.92 * before.seconds
         assert now.best <= now.seconds < now.best / 0.92

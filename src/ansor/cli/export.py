@@ -10,7 +10,8 @@ import click
 from ansor.cli.answer import Answer
 from ansor.cli.measuring import as_json as json_option
 from ansor.cli.network import db as db_option
-from ansor.cli.network import takes_model
+from ansor.cli.network import memory as memory_option
+from ansor.cli.network import memory_limit, takes_model
 from ansor.cli.units import size
 
 if TYPE_CHECKING:  # a model is not needed for --help
@@ -31,6 +32,7 @@ HELP = """Write a model of an ONNX file as a C library.
 @click.command(help=HELP)
 @takes_model
 @db_option
+@memory_option
 @click.option("-o", "--out", required=True, metavar="FOLDER", help="Where to write.")
 @click.option("--name", metavar="NAME", help="Of functions and files, in C.")
 @click.option("--quiet", is_flag=True, help="Only the names of the files.")
@@ -38,6 +40,7 @@ HELP = """Write a model of an ONNX file as a C library.
 def export(
     model: Model,
     db: str | None,
+    memory: float | None,
     out: str,
     name: str | None,
     quiet: bool,
@@ -45,9 +48,11 @@ def export(
 ) -> None:
     from ansor.frontend.export import library_name
 
-    name = library_name(model.name, name)  # both before minutes of compiling
+    limit = memory_limit(memory)  # all of these before minutes of compiling
+    name = library_name(model.name, name)
     Path(out).mkdir(parents=True, exist_ok=True)
-    exported = (exe := model.compile(db)).export(out, name)
+    exe = model.compile(db, memory=limit)
+    exported = exe.export(out, name)
     names = [str(path) for path in exported.files]
     data = {
         "model": exe.name,

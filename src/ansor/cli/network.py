@@ -39,6 +39,19 @@ db = click.option(
     "--db", metavar="FILE", help="Records of `ansor tune`. [default: untuned]"
 )
 
+memory = click.option(
+    "--memory", type=float, metavar="TIMES",
+    help="Weights of faster ways may need so many times the memory of the plain ones; "
+    "inf is no limit. [default: 1.16]",
+)  # fmt: skip
+
+
+def memory_limit(given: float | None) -> float:
+    """What --memory means."""
+    from ansor.frontend.ways import MEMORY, checked
+
+    return MEMORY if given is None else checked(given)
+
 
 def takes_model(command: Callable[Concatenate[Model, P], None]) -> Callable[..., None]:
     """Give a command the arguments that name a model; it gets the model first."""

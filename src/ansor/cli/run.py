@@ -17,7 +17,8 @@ from ansor.cli.answer import Answer
 from ansor.cli.errors import CommandError
 from ansor.cli.measuring import as_json as json_option
 from ansor.cli.network import db as db_option
-from ansor.cli.network import takes_model
+from ansor.cli.network import memory as memory_option
+from ansor.cli.network import memory_limit, takes_model
 from ansor.cli.units import clock, duration, plural, size
 
 if TYPE_CHECKING:  # a model is not needed for --help
@@ -46,6 +47,7 @@ HELP = """Run a model of an ONNX file.
 @click.command(help=HELP)
 @takes_model
 @db_option
+@memory_option
 @click.option(
     "--input", "inputs", multiple=True, metavar="[NAME=]FILE",
     help="An input as .npy; once for each.",
@@ -64,6 +66,7 @@ HELP = """Run a model of an ONNX file.
 def run(
     model: Model,
     db: str | None,
+    memory: float | None,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     profile: bool,
@@ -71,6 +74,7 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
+    limit = memory_limit(memory)
     given = read_inputs(model.inputs, inputs)
     if len(outputs) > len(model.outputs):
         raise CommandError(
@@ -80,7 +84,7 @@ def run(
     for path in outputs:
         _check_writable(path)
     start = time.perf_counter()
-    exe = model.compile(db)
+    exe = model.compile(db, memory=limit)
     compiled = time.perf_counter() - start
     if not quiet:
         click.echo(f"compiled in {clock(compiled)}", err=True)

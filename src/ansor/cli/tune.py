@@ -11,6 +11,8 @@ from ansor.cli.answer import Answer
 from ansor.cli.errors import CommandError
 from ansor.cli.measuring import Asked, Measuring, run_timeout
 from ansor.cli.measuring import as_json as json_option
+from ansor.cli.network import memory as memory_option
+from ansor.cli.network import memory_limit
 from ansor.cli.options import KNOWN, SETTINGS, takes_task_or_model
 from ansor.cli.progress import display
 from ansor.cli.tune_model import tune_model
@@ -96,6 +98,7 @@ HELP = """Search for a fast program of a computation.
 @click.option(
     "--cold", is_flag=True, help="Time with empty caches; needs a database of its own."
 )
+@memory_option
 @click.option("--quiet", is_flag=True, help="Only the result: no progress.")
 @json_option
 def tune(
@@ -109,12 +112,16 @@ def tune(
     cluster: str | None,
     run_timeout: float | None,
     cold: bool,
+    memory: float | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     from ansor.cost.model import load_model
     from ansor.records.database import Database
 
+    if isinstance(subject, Task) and memory is not None:
+        raise CommandError("--memory", "is for models, not for one task")
+    limit = memory_limit(memory)
     known = None if model is None else load_model(model, seed)
     measuring = Measuring(run_timeout, seed, cluster, subject.target if cold else None)
     with Database(db) as database:
@@ -123,7 +130,7 @@ def tune(
         if isinstance(subject, Task):
             answer, is_complete = _tune_task(subject, asked, measuring)
         else:
-            answer, is_complete = tune_model(subject, asked, measuring)
+            answer, is_complete = tune_model(subject, asked, measuring, limit)
         answer.show(as_json, quiet)
     if not is_complete:
         click.get_current_context().exit(INTERRUPTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,12 @@ WIDTH = 40  # characters of a task's operators
 USUAL = ("trials", "seconds", "interrupted")  # ends that need no word, or have one
 
 
-def tune_model(model: Model, asked: Asked, measuring: Measuring) -> tuple[Answer, bool]:
+def tune_model(
+    model: Model, asked: Asked, measuring: Measuring, memory: float
+) -> tuple[Answer, bool]:
     """What was found, and whether the search came to its end."""
-    names = task_names(model)
+    candidates = model.candidates_within(memory)
+    names = task_names(candidates)
     with (
         measuring.runner() as runner,
         display_all(model.name, names, asked.quiet) as listener,
@@ -39,19 +43,20 @@ def tune_model(model: Model, asked: Asked, measuring: Measuring) -> tuple[Answer
             runner=runner,
             model=asked.model,
             policy=asked.policy,
+            memory=memory,
             progress=listener,
         )
     db = str(asked.database.path)
     text = _line(model, results) if asked.quiet else _text(model, results, db)
-    table = None if asked.quiet else _table(model, names, results)
-    data = describe(model, names, results, db)
+    table = None if asked.quiet else _table(candidates, results)
+    data = describe(model, candidates, results, db)
     notes = asked.database.notes
     return Answer(data, text, table=table, notes=notes), results.is_complete
 
 
-def task_names(model: Model) -> list[str]:
-    """The operators of each candidate of a model, as one text."""
-    return [_short(x.operators) for x in model.candidates]
+def task_names(candidates: Sequence[Candidate]) -> list[str]:
+    """The operators of each candidate, as one text."""
+    return [_short(x.operators) for x in candidates]
 
 
 def _short(text: str) -> str:
@@ -59,10 +64,10 @@ def _short(text: str) -> str:
 
 
 def describe(
-    model: Model, names: list[str], results: Results, db: str
+    model: Model, candidates: Sequence[Candidate], results: Results, db: str
 ) -> dict[str, object]:
     """Results as plain data."""
-    rows = zip(model.candidates, names, results, strict=True)
+    rows = zip(candidates, task_names(candidates), results, strict=True)
     taken = set(results.fastest)
     return {
         "model": model.name,
@@ -97,15 +102,15 @@ def _describe(candidate: Candidate, name: str, result: Result) -> dict[str, obje
     }
 
 
-def _table(model: Model, names: list[str], results: Results) -> Table:
+def _table(candidates: Sequence[Candidate], results: Results) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("task", overflow="fold")
     for name in ("times", "trials", "each", "share", "GFLOP/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    candidates = model.candidates
     shares = {n: results[n].seconds * candidates[n].weight for n in results.fastest}
     whole = sum(shares.values())
-    for n, (name, result) in enumerate(zip(names, results, strict=True)):
+    rows = zip(task_names(candidates), results, strict=True)
+    for n, (name, result) in enumerate(rows):
         mark = "" if result.is_measured else "~"
         table.add_row(
             Text(name),

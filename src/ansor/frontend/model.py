@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from typing import TYPE_CHECKING
 
-from ansor.cost.model import CostModel
 from ansor.errors import ModelError
 from ansor.frontend.executor import Executable
 from ansor.frontend.graph import Graph, Value
@@ -15,16 +15,19 @@ from ansor.frontend.partition import USUAL, checked, partition
 from ansor.frontend.passes import optimise
 from ansor.frontend.subgraph import Candidate, Plan
 from ansor.frontend.units import choose_all
-from ansor.frontend.workshop import compile_all
-from ansor.measure.runner import Runner
-from ansor.records.database import Database
-from ansor.search.chooser import Chooser
-from ansor.search.objective import Objective
-from ansor.search.progress import OverviewListener, OverviewStop
-from ansor.search.results import Results
-from ansor.search.tune import tune
+from ansor.frontend.ways import MEMORY, within
+from ansor.frontend.workshop import Workshop
 from ansor.target import Target
 from ansor.te.task import Task
+
+if TYPE_CHECKING:  # memory that is not needed to compile
+    from ansor.cost.model import CostModel
+    from ansor.measure.runner import Runner
+    from ansor.records.database import Database
+    from ansor.search.chooser import Chooser
+    from ansor.search.objective import Objective
+    from ansor.search.progress import OverviewListener, OverviewStop
+    from ansor.search.results import Results
 
 __all__ = ["Executable", "Model"]
 
@@ -35,8 +38,8 @@ class Model:
     given.
 
     `alternatives` are the other ways, beside the plain one, in which its subgraphs may
-    be computed where that is faster: "winograd" for convolutions unless given, none at
-    all with (). They round differently.
+    be computed where that is faster: "winograd" and "winograd4" for convolutions unless
+    given, none at all with (). They round differently.
 
     >>> import numpy as np
     >>> from ansor.frontend.builder import Builder
@@ -105,8 +108,13 @@ class Model:
     @property
     def candidates(self) -> list[Candidate]:
         """What `tune` tunes, in the order of its results: the tasks, then alternatives
-        to them, each with the number of the task it may replace."""
-        return self.plan.candidates()
+        to them, each with the number of the task it may replace; without those that the
+        usual limit of memory has no room for."""
+        return self.candidates_within(MEMORY)
+
+    def candidates_within(self, memory: float | None) -> list[Candidate]:
+        """Likewise, for `tune` with this limit."""
+        return within(self.plan, memory).candidates()
 
     def tune(
         self,
@@ -121,6 +129,7 @@ class Model:
         objective: Objective | None = None,
         scheduler: str | Chooser = "gradient",
         transfer: bool = True,
+        memory: float | None = MEMORY,
         progress: OverviewListener | bool | None = None,
         stop: OverviewStop | None = None,
     ) -> Results:
@@ -131,9 +140,12 @@ class Model:
 
         There is a result for each of the `candidates`; an alternative that is not
         likely to be faster has no trials. An objective sees one time for each of the
-        `tasks`: that of the fastest alternative.
+        `tasks`: that of the fastest alternative. Those that `compile` could not take
+        within this limit of `memory` are left out.
         """
-        candidates = self.candidates
+        from ansor.search.tune import tune
+
+        candidates = self.candidates_within(memory)
         return tune(
             [x.task for x in candidates],
             places=[x.place for x in candidates],
@@ -156,19 +168,23 @@ class Model:
         self,
         database: Database | str | PathLike[str] | None = None,
         *,
+        memory: float | None = MEMORY,
         workers: int | None = None,
     ) -> Executable:
         """Machine code for the whole model. Measures nothing.
 
         Each task is compiled once, from the best program that the database has for
         this machine and this LLVM, else from the analytic model's choice. Of
-        alternatives the one with the smallest time in the database is taken. The same
-        database gives the same kernels. `workers` processes take part, one for each
-        CPU unless given; 0 compiles in this process alone.
+        alternatives the one with the smallest time in the database is taken, as long as
+        constants are at most `memory` times those of the plain model; where they would
+        be more, those that save most for their bytes. math.inf, or None, is no limit.
+        The same database gives the same kernels. `workers` processes take part, one for
+        each CPU unless given; 0 compiles in this process alone.
         """
-        plan, choices = choose_all(self.plan, database)
-        distinct = {id(choice): choice for choice in choices}
-        units = compile_all(list(distinct.values()), workers)
+        with Workshop(workers) as shop:
+            plan, choices = choose_all(self.plan, database, memory, shop.estimate)
+            distinct = {id(choice): choice for choice in choices}
+            units = shop.compile(list(distinct.values()))
         of_choice = dict(zip(distinct, units, strict=True))
         each = [of_choice[id(choice)] for choice in choices]
         return Executable.link(plan, each, self.target)

@@ -23,7 +23,7 @@ from ansor.reading import brief
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
-LARGE = 1 << 20  # bytes of an array that is worth a mapping
+LARGE = 1 << 18  # bytes of an array that is worth a mapping
 
 _PAGE = mmap.PAGESIZE
 _DONE = re.compile(r"/(libllvmlite|libLLVM|onnx_cpp2py_export)[^/]*\.so")

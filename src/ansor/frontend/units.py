@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from ansor.codegen import engine
 from ansor.frontend.subgraph import Plan, Subgraph
+from ansor.frontend.ways import MEMORY, Way, more_bytes, room, take, within
 from ansor.ir.expr import Buffer
 from ansor.measure.identity import versions
-from ansor.measure.source import source
 from ansor.reading import Data
-from ansor.records.database import Database
-from ansor.schedule.data import to_data
-from ansor.search.estimate import estimate
-from ansor.search.fastest import fastest
-from ansor.search.untuned import untuned
-from ansor.space.replay import replay
 from ansor.te.task import Task
 
+if TYPE_CHECKING:  # memory that a process without a database does not need
+    from ansor.records.database import Database
+
 CLEARLY = 0.8  # of a time: where an alternative is believed in without a measurement
+
+Believe = Callable[[Sequence[Task]], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def choose(
     """The best record of each task, where the database has one for this LLVM."""
     if database is None:
         return [Choice(task) for task in tasks]
+    from ansor.records.database import Database
+
     if not isinstance(database, Database):
         with Database(database, mode="r") as opened:
             return choose(tasks, opened)
@@ -87,47 +90,74 @@ def _best(task: Task, database: Database) -> Choice:
 
 
 def choose_all(
-    plan: Plan, database: Database | str | PathLike[str] | None
+    plan: Plan,
+    database: Database | str | PathLike[str] | None,
+    memory: float | None = MEMORY,
+    believe: Believe | None = None,
 ) -> tuple[Plan, list[Choice]]:
     """The plan with one way for each subgraph, and what each is compiled from.
 
     The fastest way that was measured counts; where none was, the plain one, unless the
-    analytic model believes that another is CLEARLY faster.
+    analytic model believes that another is CLEARLY faster. Where constants would be
+    more than `memory` times the plain ones, what saves less for its bytes gives way.
+    `believe` asks the analytic model about several tasks at once.
     """
-    ways = [way for step in plan.subgraphs for way in step.ways]
-    tasks = {id(way.task): way.task for way in ways}
+    most, fitting = room(plan, memory), within(plan, memory)
+    steps = [step.ways for step in fitting.subgraphs]
+    tasks = {id(way.task): way.task for ways in steps for way in ways}
     found = dict(zip(tasks, choose(list(tasks.values()), database), strict=True))
-    beliefs = _Beliefs()
-    taken = [_fastest(step, found, beliefs) for step in plan.subgraphs]
+    seconds = [[found[id(way.task)].seconds for way in ways] for ways in steps]
+    unknown = [ways for ways, known in zip(steps, seconds, strict=True)
+               if len(ways) > 1 and known.count(None) == len(known)]  # fmt: skip
+    beliefs = _beliefs(unknown, believe or estimates)
+    rows = [
+        list(map(Way, _seconds(ways, known, beliefs), more))
+        for ways, known, more in zip(steps, seconds, more_bytes(fitting), strict=True)
+    ]
+    taken = [ways[n] for ways, n in zip(steps, take(rows, most), strict=True)]
     return plan.using(taken), [found[id(way.task)] for way in taken]
 
 
-def _fastest(
-    step: Subgraph, choices: Mapping[int, Choice], beliefs: _Beliefs
-) -> Subgraph:
-    ways = step.ways
-    seconds = [choices[id(way.task)].seconds for way in ways]
-    if len(ways) > 1 and all(x is None for x in seconds):
-        return beliefs.fastest(ways)
-    return ways[fastest((x or 0.0, x is not None) for x in seconds)]
+def _beliefs(steps: Iterable[Sequence[Subgraph]], believe: Believe) -> dict[str, float]:
+    """Seconds of tasks by their keys, each asked for once."""
+    tasks = {way.task.key: way.task for ways in steps for way in ways}
+    return dict(zip(tasks, believe(list(tasks.values())), strict=True))
 
 
-class _Beliefs(dict[str, float]):
-    """Seconds of tasks by the analytic model, each asked for once."""
+def estimates(tasks: Sequence[Task]) -> list[float]:
+    """Seconds of tasks, by the analytic model."""
+    from ansor.search.estimate import estimate
 
-    def of(self, task: Task) -> float:
-        if task.key not in self:
-            self[task.key] = estimate(task)
-        return self[task.key]
+    return [estimate(task) for task in tasks]
 
-    def fastest(self, ways: Sequence[Subgraph]) -> Subgraph:
-        plain, best = ways[0], min(ways, key=lambda way: self.of(way.task))
-        is_clear = self.of(best.task) <= CLEARLY * self.of(plain.task)
-        return best if is_clear else plain
+
+def _seconds(
+    ways: Sequence[Subgraph],
+    seconds: Sequence[float | None],
+    beliefs: Mapping[str, float],
+) -> list[float]:
+    """Of each way, by what was measured, else by beliefs; infinite for those that must
+    not be taken. A plain way that was not measured, where another was, counts as
+    slower: a belief is no match for it."""
+    if len(ways) == 1:
+        return [0.0]
+    known = [x for x in seconds if x is not None]
+    if not known:
+        plain, *others = (beliefs[way.task.key] for way in ways)
+        return [plain, *(x if x <= CLEARLY * plain else inf for x in others)]
+    first, *rest = seconds
+    slow = max(known) / CLEARLY if first is None else first
+    return [slow, *(inf if x is None else x for x in rest)]
 
 
 def compile_choice(choice: Choice) -> Unit:
     """Lower and compile; half a second where the program must be chosen, too."""
+    # Several megabytes, which a process that leaves this to others does not need.
+    from ansor.measure.source import source
+    from ansor.schedule.data import to_data
+    from ansor.search.untuned import untuned
+    from ansor.space.replay import replay
+
     if choice.program is None:
         program = untuned(choice.form)
     else:

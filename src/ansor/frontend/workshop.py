@@ -21,7 +21,7 @@ from typing import cast
 from ansor.codegen import engine
 from ansor.cost.machine import Machine
 from ansor.errors import AnsorError
-from ansor.frontend.units import Choice, Packing, Unit, compile_choice
+from ansor.frontend.units import Choice, Packing, Unit, compile_choice, estimates
 from ansor.ir.expr import Buffer
 from ansor.measure import wire
 from ansor.reading import Data
@@ -34,6 +34,8 @@ FEW = 3  # tasks that one process compiles sooner than others start
 MOST = 8  # processes; each needs about 200 MB
 REMEMBERED = 512  # units; each has some 10 KB of code
 
+Frame = tuple[wire.Header, bytes]
+
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
     "from ansor.frontend.workshop import serve; serve(int(sys.argv[1]))"
@@ -41,20 +43,9 @@ _START = (
 
 
 def compile_all(choices: Sequence[Choice], workers: int | None = None) -> list[Unit]:
-    """The units of choices, in their order. `workers` processes take part: as many as
-    there are CPUs, unless given; 0 compiles here. What was compiled lately is not
-    compiled again."""
-    keys = [_key(choice) for choice in choices]
-    new = {key: x for key, x in zip(keys, choices, strict=True) if key not in _KNOWN}
-    units = _KNOWN | dict(zip(new, _compile_new(list(new.values()), workers),
-                              strict=True))  # fmt: skip
-    for key in keys:  # the newest last
-        _KNOWN.pop(key, None)
-        _KNOWN[key] = units[key]
-    while len(_KNOWN) > REMEMBERED:
-        del _KNOWN[next(iter(_KNOWN))]
-    return [replace(units[key], seconds=x.seconds)
-            for key, x in zip(keys, choices, strict=True)]  # fmt: skip
+    """The units of choices, in their order; see `Workshop`."""
+    with Workshop(workers) as shop:
+        return shop.compile(choices)
 
 
 def forget() -> None:
@@ -72,41 +63,89 @@ def _key(choice: Choice) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _compile_new(choices: Sequence[Choice], workers: int | None) -> list[Unit]:
-    if workers is None:
-        cpus = len(os.sched_getaffinity(0))
-        workers = 0 if len(choices) <= FEW or cpus < 2 else min(cpus, MOST)
-    count = min(workers, len(choices))
-    found = _by_workers(choices, count) if count else {}
-    return [
-        found[at] if at in found else compile_choice(choice)
-        for at, choice in enumerate(choices)
-    ]
+class Workshop:
+    """Processes that work for this one, from when they are first needed to the end of
+    the block: as many as there are CPUs, unless given; with 0 all is done here. Memory
+    that is needed to choose and compile goes with them."""
 
+    def __init__(self, workers: int | None = None) -> None:
+        self._count = workers
+        self._stack = ExitStack()
+        self._idle: list[socket.socket] = []
 
-def _by_workers(choices: Sequence[Choice], count: int) -> dict[int, Unit]:
-    """What workers have made of the choices; not always all."""
-    found: dict[int, Unit] = {}
-    waiting = list(enumerate(choices))[::-1]
-    busy: dict[socket.socket, int] = {}
-    with ExitStack() as stack:
-        idle = [stack.enter_context(_Worker()).connection for _ in range(count)]
+    def __enter__(self) -> Workshop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def estimate(self, tasks: Sequence[Task]) -> list[float]:
+        """Seconds of tasks, by the analytic model."""
+        answers = self._ask([_task(task) | {"estimate": True} for task in tasks])
+        found = [
+            answers.get(at, ({}, b""))[0].get("seconds") for at in range(len(tasks))
+        ]
+        rest = [task for task, x in zip(tasks, found, strict=True) if x is None]
+        here = iter(estimates(rest) if rest else ())
+        return [next(here) if x is None else cast(float, x) for x in found]
+
+    def compile(self, choices: Sequence[Choice]) -> list[Unit]:
+        """The units of choices. What was compiled lately is not compiled again."""
+        keys = [_key(choice) for choice in choices]
+        pairs = zip(keys, choices, strict=True)
+        new = {key: x for key, x in pairs if key not in _KNOWN}
+        made = self._compile_new(list(new.values()))
+        units = _KNOWN | dict(zip(new, made, strict=True))
+        for key in keys:  # the newest last
+            _KNOWN.pop(key, None)
+            _KNOWN[key] = units[key]
+        while len(_KNOWN) > REMEMBERED:
+            del _KNOWN[next(iter(_KNOWN))]
+        return [replace(units[key], seconds=x.seconds)
+                for key, x in zip(keys, choices, strict=True)]  # fmt: skip
+
+    def _compile_new(self, choices: Sequence[Choice]) -> list[Unit]:
+        answers = self._ask([_request(choice) for choice in choices])
+        return [
+            _unit(*answers[at], choice.seconds)
+            if "symbol" in answers.get(at, ({}, b""))[0]
+            else compile_choice(choice)  # if it fails again, it says why
+            for at, choice in enumerate(choices)
+        ]
+
+    def _ask(self, requests: Sequence[wire.Header]) -> dict[int, Frame]:
+        """What workers answer, by the number of the request; not always all."""
+        self._start(self._wanted(len(requests)))
+        found: dict[int, Frame] = {}
+        waiting = list(enumerate(requests))[::-1] if self._idle else []
+        busy: dict[socket.socket, int] = {}
         while waiting or busy:
-            while idle and waiting:
-                at, choice = waiting.pop()
+            while self._idle and waiting:
+                worker, (at, request) = self._idle.pop(), waiting.pop()
                 with suppress(OSError):
-                    idle[-1].sendall(wire.pack(_request(choice)))
-                    busy[idle[-1]] = at
-                idle.pop()
+                    worker.sendall(wire.pack(request))
+                    busy[worker] = at
+            if not busy:
+                break  # nobody is left
             for ready in cast(list[socket.socket], wait(list(busy))):
                 at = busy.pop(ready)
-                unit = _answer(ready, choices[at])
-                if unit is not None:
-                    found[at] = unit
-                    idle.append(ready)
-            if not busy and not idle:
-                break  # nobody is left
-    return found
+                frame = _answer(ready)
+                if frame is not None:
+                    found[at] = frame
+                    self._idle.append(ready)
+        return found
+
+    def _wanted(self, requests: int) -> int:
+        """Workers for so many requests."""
+        count = self._count
+        if count is None:
+            cpus = len(os.sched_getaffinity(0))
+            count = 0 if requests <= FEW or cpus < 2 else min(cpus, MOST)
+        return min(count, requests)
+
+    def _start(self, count: int) -> None:
+        while len(self._idle) < count:
+            self._idle.append(self._stack.enter_context(_Worker()).connection)
 
 
 class _Worker:
@@ -138,20 +177,17 @@ class _Worker:
 
 
 def _request(choice: Choice) -> wire.Header:
-    return {
-        "dag": dag_to_data(choice.form.dag),
-        "target": target_to_data(choice.form.target),
-        "program": choice.program,
-    }
+    return _task(choice.form) | {"program": choice.program}
 
 
-def _answer(connection: socket.socket, choice: Choice) -> Unit | None:
-    """None if the worker failed, for whatever reason: who compiles the same here will
-    see which."""
+def _task(task: Task) -> wire.Header:
+    return {"dag": dag_to_data(task.dag), "target": target_to_data(task.target)}
+
+
+def _answer(connection: socket.socket) -> Frame | None:
+    """None if the worker is no more, for whatever reason."""
     with suppress(OSError, wire.WireError):
-        frame = wire.receive(connection)
-        if frame is not None and "symbol" in frame[0]:
-            return _unit(*frame, choice.seconds)
+        return wire.receive(connection)
     return None
 
 
@@ -179,16 +215,22 @@ def serve(descriptor: int) -> None:
 
 def _work(header: wire.Header) -> bytes:
     dag, target = dag_from_data(header["dag"]), target_from_data(header["target"])
-    program = cast(Data | None, header["program"])
+    task = Task.from_dag(dag, target)
     try:
-        unit = compile_choice(Choice(Task.from_dag(dag, target), program))
+        if header.get("estimate"):
+            return wire.pack({"seconds": estimates([task])[0]})
+        program = cast(Data | None, header["program"])
+        return _packed(compile_choice(Choice(task, program)))
     except AnsorError as error:
         return wire.pack({"error": str(error)})
+
+
+def _packed(unit: Unit) -> bytes:
     rows = [
         (x.argument, x.packed.name, list(x.packed.shape), x.packed.dtype, x.entry)
         for x in unit.packings
     ]
-    header = {
+    header: wire.Header = {
         "symbol": unit.symbol,
         "exports": list(unit.made.exports),
         "packings": rows,

@@ -30,7 +30,7 @@ class Method(Protocol):
 
 
 METHODS: dict[str, Method] = {"winograd": Winograd(), "winograd4": Winograd(4)}
-USUAL = ("winograd",)  # those that a model has unless told otherwise
+USUAL = ("winograd", "winograd4")  # those that a model has unless told otherwise
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:

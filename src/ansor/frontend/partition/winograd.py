@@ -22,12 +22,15 @@ from ansor.frontend.operators.operator import Kind, Operator
 from ansor.frontend.passes.facts import integer, ints
 from ansor.frontend.subgraph import Made
 from ansor.te import value as te
+from ansor.te.functions import cast, select
 from ansor.te.ops.shape import pad
 from ansor.te.reduction import reduce_axis, sum
 from ansor.te.tensor import Tensor, compute
 from ansor.te.workloads.winograd import A, B, G, Matrix, constant_matrix
 
 Pairs = Sequence[tuple[int, int]]
+
+SLICE = 1 << 17  # numbers of float64: a megabyte, which caches have room for
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,18 @@ class Winograd:
 
 
 def transformed(kernels: Array, matrix: Matrix) -> Array:
-    """G·g·Gᵀ of kernels (3, 3, inputs, outputs), computed in float64."""
+    """G·g·Gᵀ of kernels (3, 3, inputs, outputs), computed in float64, a few inputs at a
+    time: all at once would need several times the memory of the result."""
     g = np.array(matrix, np.float64)
-    rows = np.tensordot(g, kernels.astype(np.float64), axes=(1, 0))
-    both = np.tensordot(g, rows, axes=(1, 1)).swapaxes(0, 1)
-    return np.ascontiguousarray(both, kernels.dtype)
+    inputs, outputs = kernels.shape[2:]
+    made = np.empty((len(g), len(g), inputs, outputs), kernels.dtype)
+    count = max(1, SLICE // (len(g) ** 2 * outputs))
+    for first in range(0, inputs, count):
+        some = slice(first, first + count)
+        wide = np.array(kernels[:, :, some], np.float64, order="C")
+        rows = np.einsum("ur,rsco->usco", g, wide)
+        made[:, :, some] = np.einsum("vs,usco->uvco", g, rows)
+    return made
 
 
 def convolved(x: Tensor, weight: Tensor, padding: Pairs, tile: int) -> Tensor:
@@ -117,7 +127,7 @@ def _transformed_tiles(x: Tensor, tile: int) -> Tensor:
     batch, height, width, channels = x.shape
     rows, columns = (height - 2) // tile, (width - 2) // tile
     side = tile + 2
-    left, right = constant_matrix(B[tile], "B"), constant_matrix(B[tile], "B")
+    left, right = _matrix(B[tile], "B"), _matrix(B[tile], "B")
     r, s = reduce_axis(side, "r"), reduce_axis(side, "s")
     half = compute(
         (side, batch, rows, width, channels),
@@ -136,7 +146,7 @@ def _transformed_tiles(x: Tensor, tile: int) -> Tensor:
 
 def _inverse(product: Tensor, tile: int) -> Tensor:
     """(tile, tile, tiles, outputs). Small tiles in one sum: it has 16 terms."""
-    left, right = constant_matrix(A[tile], "A"), constant_matrix(A[tile], "A")
+    left, right = _matrix(A[tile], "A"), _matrix(A[tile], "A")
     r, s = reduce_axis(tile + 2, "r"), reduce_axis(tile + 2, "s")
     shape, name = (tile, tile, *product.shape[2:]), "winograd_inverse"
     if tile == 2:
@@ -155,3 +165,37 @@ def _inverse(product: Tensor, tile: int) -> Tensor:
     return compute(
         shape, lambda y, x, p, o: sum(half[r, x, p, o] * left[r, y], axis=r), name=name
     )
+
+
+def _matrix(rows: Matrix, name: str) -> Tensor:
+    """A stage that reads nothing. Every element that code reads is the whole choice
+    before it is optimised: for large matrices a short one saves seconds of compiling.
+    Small ones stay as databases know them."""
+    if len(rows) <= 4:
+        return constant_matrix(rows, name)
+
+    def body(i: te.Value, j: te.Value) -> te.Scalar:
+        *before, result = (_picked(j, row) for row in rows)
+        for n, row in reversed(list(enumerate(before))):
+            result = select(i == n, row, result)
+        return result
+
+    return compute((len(rows), len(rows[0])), body, name=name)
+
+
+def _picked(place: te.Value, row: Sequence[float]) -> te.Value:
+    """An element of a row, in few comparisons: with the ends of runs of equal ones, or
+    with all but the most frequent."""
+    last = len(row) - 1
+    ends = [n for n in range(last) if row[n] != row[n + 1]]
+    usual = max(row, key=row.count)
+    others = [n for n, x in enumerate(row) if x != usual]
+    if len(ends) <= len(others):
+        result = cast(row[last], "float32")
+        for n in reversed(ends):
+            result = select(place <= n, cast(row[n], "float32"), result)
+    else:
+        result = cast(usual, "float32")
+        for n in others:
+            result = select(place == n, cast(row[n], "float32"), result)
+    return result

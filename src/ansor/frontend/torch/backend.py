@@ -341,14 +341,14 @@ class Followed:
         lowered = lower(graph, known, name)
         others = self._options.alternatives
         model = Model(lowered.graph, _target(), alternatives=others)
-        place = self._options.database
+        place, memory = self._options.database, self._options.memory
         if not self._options.wants_tuning:
             place = _existing(place)
         else:
             place = place or _own_database()
             seconds, trials = self._options.budget
-            model.tune(seconds=seconds, trials=trials, database=place)
-        return Region(model.compile(place), lowered)
+            model.tune(seconds=seconds, trials=trials, database=place, memory=memory)
+        return Region(model.compile(place, memory=memory), lowered)
 
 
 def _is_whole(graph: Any, reasons: Mapping[Node, str]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from os import PathLike, fspath
 
 from ansor.errors import ModelError
+from ansor.frontend.ways import MEMORY, checked
 
 SECONDS = 60.0  # of tuning, where none were given
 
@@ -27,6 +28,7 @@ class Options:
     tune: bool | None = None  # unless given: whether there is a budget
     freeze: bool = True  # parameters and buffers are constants, laid out ahead
     alternatives: Sequence[str] | None = None  # as `ansor.Model` takes them
+    memory: float | None = MEMORY  # as `Model.compile` takes it, for each graph
 
     @classmethod
     def read(cls, given: Mapping[str, object] | None) -> Options:
@@ -44,7 +46,9 @@ class Options:
         for name, value in found.items():
             if value is not None:
                 _check(name, value)
-        return cls(**found)  # type: ignore[arg-type]
+        options = cls(**found)  # type: ignore[arg-type]
+        checked(options.memory)
+        return options
 
     @property
     def wants_tuning(self) -> bool:
@@ -75,4 +79,5 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "tune": (bool,),
     "freeze": (bool,),
     "alternatives": (str, list, tuple),
+    "memory": (int, float),
 }

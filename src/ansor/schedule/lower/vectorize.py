@@ -3,7 +3,8 @@
     for j in 10:  # vectorize          C[0 +: 8] = A[0 +: 8]
         C[j] = A[j]            ==>     C[8 +: 2]:2 = A[8 +: 2]:2     (8 lanes)
 
-The number of lanes is the widest the machine has for the types in the loop. A loop
+The number of lanes is the widest the machine has for the types in the loop. A buffer
+that exists inside the loop gets one more axis, so that each lane has its own. A loop
 that cannot be vectorised (a condition or an access that differs between lanes in a way
 vectors cannot express) runs element by element, with the same result.
 """
@@ -18,6 +19,7 @@ from ansor.ir.dtypes import DTYPES, INDEX
 from ansor.ir.expr import (
     Binary,
     Broadcast,
+    Buffer,
     Call,
     Cast,
     Const,
@@ -171,6 +173,7 @@ class _Vector:
         self.ranges = {**ranges, var.name: (low, high + active - 1)}
         # By id, with the expression, so that the id stays its own.
         self.varying: dict[int, tuple[Expr, bool]] = {}
+        self.private: dict[str, Buffer] = {}  # of each lane its own, by the old name
 
     @property
     def mask(self) -> int | None:
@@ -179,6 +182,8 @@ class _Vector:
     def varies(self, expr: Expr) -> bool:
         if isinstance(expr, Var):
             return expr.name == self.var.name
+        if isinstance(expr, Load) and expr.buffer.name in self.private:
+            return True
         found = self.varying.get(id(expr))
         if found is None:
             varies = any(map(self.varies, children(expr)))
@@ -202,15 +207,33 @@ class _Vector:
                 return seq(*map(self.stmt, stmts))
             case Prefetch(buffer, indices, write):
                 return Prefetch(buffer, tuple(map(self.first, indices)), write)
-            case Allocate():
-                raise _CannotVectorize
+            case Allocate(buffer, body):
+                return Allocate(self.expanded(buffer), self.stmt(body))
             case _:
                 return stmt
+
+    def expanded(self, buffer: Buffer) -> Buffer:
+        """The buffer with one more axis: as many elements as there are lanes."""
+        name, shape = f"{buffer.name}.v{self.lanes}", (*buffer.shape, self.lanes)
+        wide = Buffer(name, shape, buffer.dtype, scope=buffer.scope)
+        self.private[buffer.name] = wide
+        return wide
+
+    def own(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where all lanes have theirs, of a buffer that is expanded."""
+        if any(self.varies(index) or index.lanes > 1 for index in indices):
+            raise _CannotVectorize
+        return (*indices, Ramp(Const(0), 1, self.lanes))
 
     def first(self, index: Expr) -> Expr:
         return linear(substitute(index, {self.var.name: self.base})).expr()
 
     def store(self, store: Store) -> Stmt:
+        if store.buffer.name in self.private:
+            value = self.wide(self.expr(store.value))
+            return Store(
+                self.private[store.buffer.name], self.own(store.indices), value
+            )
         if not any(map(self.varies, store.indices)):
             return self.combine(store)
         if self.overlaps(store):
@@ -276,6 +299,8 @@ class _Vector:
         match e:
             case Var():
                 return Ramp(self.base, 1, self.lanes)
+            case Load(buffer, indices) if buffer.name in self.private:
+                return Load(self.private[buffer.name], self.own(indices))
             case Load(buffer, indices):
                 new = tuple(map(self.index, indices))
                 return Load(buffer, new, self.mask)

@@ -142,6 +142,44 @@ def test_the_result_is_the_same_up_to_rounding(space, padding, batch, name, time
     assert error(interpret_plan(other(plan), arrays), right) < times * BOUND
 
 
+def volume(space, depth, padding, batch=1, step=1, channels=CHANNELS) -> Graph:
+    """conv over three axes, relu."""
+    net = Layers()
+    x = net.input(batch, channels, *space)
+    y = net.add(
+        "conv", x, net.constant(channels, channels, depth, 3, 3), strides=(step, 1, 1),
+        padding=padding, dilations=(1, 1, 1), groups=1, layout="first",
+    )  # fmt: skip
+    return net.finish(net.add("relu", y))
+
+
+@pytest.mark.parametrize(("name", "times"), [("winograd", 1), ("winograd4", 10)])
+@pytest.mark.parametrize(
+    ("space", "depth", "padding", "batch", "step"),
+    [
+        ((4, 7, 7), 3, ((1, 1), (1, 1), (1, 1)), 1, 1),
+        ((5, 8, 6), 3, ((1, 1), (1, 1), (1, 1)), 2, 2),
+        ((3, 5, 8), 1, ((0, 0), (2, 0), (0, 1)), 2, 1),
+        ((6, 9, 5), 4, ((2, 1), (0, 0), (1, 1)), 1, 3),
+    ],
+)
+def test_images_may_have_depth(space, depth, padding, batch, step, name, times):
+    graph = volume(space, depth, padding, batch, step)
+    plan = partition(optimise(graph), alternatives=(name,))
+    assert taken(other(plan)) == [name]
+    arrays = inputs_of(graph)
+    right = interpret(graph, arrays)
+    assert error(interpret_plan(other(plan), arrays), right) < times * BOUND
+
+
+@pytest.mark.llvm
+def test_images_with_depth_are_compiled():
+    graph = volume((4, 12, 12), 3, ((1, 1),) * 3)
+    exe = compiled(Model(graph, alternatives=("winograd4",)))
+    arrays = inputs_of(graph)
+    assert error(exe(*arrays), interpret(graph, arrays)) < 10 * BOUND
+
+
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("inputs", [2, 700])
 def test_kernels_are_transformed_in_double_precision(tile, inputs):

@@ -1,10 +1,13 @@
-"""3x3 convolutions by Winograd's method, as an alternative to the plain sum.
+"""3x3 and nx3x3 convolutions by Winograd's method, as an alternative to the plain sum.
 
 F(2x2, 3x3) needs 16 products for 4 results instead of 36, F(4x4, 3x3) 36 for 16 instead
 of 144, and additions before and after, which pay where there are many channels:
 
     tiles (4 x 4) of the padded image  ->  Bᵀ·d, then (Bᵀ·d)·B  ->  one matrix product
     per place of a tile, over channels  ->  Aᵀ·M·A  ->  2 x 2 results
+
+Images with depth are slices: the tiles of each are transformed once, and products are
+added up over the depth of the kernel as over channels.
 
 Kernels are transformed ahead, in float64. Results differ from those of the plain sum by
 rounding: see docs/models.md.
@@ -46,27 +49,40 @@ class Winograd:
         return Operator(name, convolved, Kind.ANCHOR)
 
     def applies(self, node: Node) -> bool:
-        """To convolutions over two axes, every place, with channels last."""
+        """To convolutions over two axes, or three, every place of the last two, with
+        channels last."""
         if node.op != "conv" or node.attributes.get("layout") != "last":
             return False
         x, weight = node.inputs
         return (
-            weight.shape[:-2] == (3, 3)
+            len(weight.shape) in (4, 5)
+            and weight.shape[-4:-2] == (3, 3)
             and {x.dtype, weight.dtype} == {"float32"}
-            and ints(node, "strides") == ints(node, "dilations") == (1, 1)
+            and ints(node, "strides")[-2:] == (1, 1)
+            and set(ints(node, "dilations")) == {1}
             and integer(node, "groups") == 1
         )
 
     def weight(self, given: Value, name: str) -> Made:
-        side = self.tile + 2
-        shape = (side, side, *given.shape[2:])
+        *depth, _, _, inputs, outputs = given.shape
+        shape = (self.tile + 2, self.tile + 2, *depth, inputs, outputs)
         return Made(Value(name, given.dtype, shape), given, self._transformed)
 
     def _transformed(self, kernels: Array) -> Array:
-        return transformed(kernels, G[self.tile])
+        matrix = G[self.tile]
+        if kernels.ndim == 4:
+            return transformed(kernels, matrix)
+        depth, _, _, *channels = kernels.shape
+        shape = (len(matrix), len(matrix), depth, *channels)
+        made: Array = np.empty(shape, kernels.dtype)
+        for at, part in enumerate(kernels):
+            made[:, :, at] = transformed(part, matrix)
+        return made
 
     def instead(self, node: Node, weight: Value) -> Node:
         attributes = {"padding": node.attributes["padding"], "tile": self.tile}
+        if len(strides := ints(node, "strides")) == 3:
+            attributes["step"] = strides[0]
         inputs = (node.inputs[0], weight)
         return replace(
             node, op=self.operator.name, inputs=inputs, attributes=attributes
@@ -88,9 +104,14 @@ def transformed(kernels: Array, matrix: Matrix) -> Array:
     return made
 
 
-def convolved(x: Tensor, weight: Tensor, padding: Pairs, tile: int) -> Tensor:
+def convolved(
+    x: Tensor, weight: Tensor, padding: Pairs, tile: int, step: int = 1
+) -> Tensor:
     """The convolution of images with transformed kernels (tile+2, tile+2, C, O);
-    `padding` is (before, after) of rows and of columns."""
+    `padding` is (before, after) of rows and of columns. Those of images with depth are
+    (tile+2, tile+2, depth, C, O), and are applied at every `step`-th slice."""
+    if x.ndim == 5:
+        return _convolved_slices(x, weight, padding, tile, step)
     space = [
         n + before + after - 2
         for n, (before, after) in zip(x.shape[1:3], padding, strict=True)
@@ -112,13 +133,75 @@ def convolved(x: Tensor, weight: Tensor, padding: Pairs, tile: int) -> Tensor:
     return compute((x.shape[0], *space, weight.shape[3]), body, name="winograd")
 
 
+def _convolved_slices(
+    x: Tensor, weight: Tensor, padding: Pairs, tile: int, step: int
+) -> Tensor:
+    depth, channels, outputs = weight.shape[2:]
+    (front, back), *plane = padding
+    slices = (x.shape[1] + front + back - depth) // step + 1
+    space = [
+        n + before + after - 2
+        for n, (before, after) in zip(x.shape[2:4], plane, strict=True)
+    ]
+    rows, columns = (-(-n // tile) for n in space)
+    around = _around(x.shape[2:4], (rows, columns), plane, tile)
+    whole = [(0, 0), (front, back), *around, (0, 0)]
+    data = _transformed_slices(pad(x, whole, name="winograd_pad"), tile)
+    t, c = reduce_axis(depth, "t"), reduce_axis(channels, "c")
+    product = compute(
+        (*data.shape[:3], slices, rows * columns, outputs),
+        lambda u, v, n, d, p, o: sum(
+            data[u, v, n, d * step + t, p, c] * weight[u, v, t, c, o], axis=[t, c]
+        ),
+        name="winograd_product",
+    )
+    inverse = _inverse(product, tile)
+    return compute(
+        (x.shape[0], slices, *space, outputs),
+        lambda n, d, y, x, o: inverse[
+            y % tile, x % tile, n, d, y // tile * columns + x // tile, o
+        ],
+        name="winograd",
+    )
+
+
+def _transformed_slices(x: Tensor, tile: int) -> Tensor:
+    """(side, side, images, slices, tiles, channels), in two steps."""
+    batch, slices, height, width, channels = x.shape
+    rows, columns = (height - 2) // tile, (width - 2) // tile
+    side = tile + 2
+    left, right = _matrix(B[tile], "B"), _matrix(B[tile], "B")
+    r, s = reduce_axis(side, "r"), reduce_axis(side, "s")
+    half = compute(
+        (side, batch, slices, rows, width, channels),
+        lambda u, n, d, t, x_, c: sum(
+            x[n, d, t * tile + r, x_, c] * left[r, u], axis=r
+        ),
+        name="winograd_rows",
+    )
+    return compute(
+        (side, side, batch, slices, rows * columns, channels),
+        lambda u, v, n, d, p, c: sum(
+            half[u, n, d, p // columns, p % columns * tile + s, c] * right[s, v], axis=s
+        ),
+        name="winograd_tiles",
+    )
+
+
 def _padded(x: Tensor, tiles: tuple[int, int], padding: Pairs, tile: int) -> Tensor:
     """The image with zeros around, up to the end of the last tiles."""
-    around = [
-        (before, n * tile + 2 - extent - before)
-        for n, extent, (before, _) in zip(tiles, x.shape[1:3], padding, strict=True)
-    ]
+    around = _around(x.shape[1:3], tiles, padding, tile)
     return pad(x, [(0, 0), *around, (0, 0)], name="winograd_pad")
+
+
+def _around(
+    plane: Sequence[int], tiles: tuple[int, int], padding: Pairs, tile: int
+) -> list[tuple[int, int]]:
+    """Zeros before and after rows and columns, up to the end of the last tiles."""
+    return [
+        (before, n * tile + 2 - extent - before)
+        for n, extent, (before, _) in zip(tiles, plane, padding, strict=True)
+    ]
 
 
 def _transformed_tiles(x: Tensor, tile: int) -> Tensor:
@@ -145,25 +228,32 @@ def _transformed_tiles(x: Tensor, tile: int) -> Tensor:
 
 
 def _inverse(product: Tensor, tile: int) -> Tensor:
-    """(tile, tile, tiles, outputs). Small tiles in one sum: it has 16 terms."""
+    """(tile, tile, tiles, outputs), also with several axes of tiles. Small tiles in one
+    sum: it has 16 terms."""
     left, right = _matrix(A[tile], "A"), _matrix(A[tile], "A")
     r, s = reduce_axis(tile + 2, "r"), reduce_axis(tile + 2, "s")
     shape, name = (tile, tile, *product.shape[2:]), "winograd_inverse"
+    rest = ("p", "o") if product.ndim == 4 else ("n", "d", "p", "o")
     if tile == 2:
         return compute(
             shape,
-            lambda y, x, p, o: sum(
-                product[r, s, p, o] * left[r, y] * left[s, x], axis=[r, s]
+            lambda y, x, *at: sum(
+                product[r, s, *at] * left[r, y] * left[s, x], axis=[r, s]
             ),
             name=name,
+            axes=("y", "x", *rest),
         )
     half = compute(
         (tile + 2, *shape[1:]),
-        lambda u, x, p, o: sum(product[u, s, p, o] * right[s, x], axis=s),
+        lambda u, x, *at: sum(product[u, s, *at] * right[s, x], axis=s),
         name="winograd_columns",
+        axes=("u", "x", *rest),
     )
     return compute(
-        shape, lambda y, x, p, o: sum(half[r, x, p, o] * left[r, y], axis=r), name=name
+        shape,
+        lambda y, x, *at: sum(half[r, x, *at] * left[r, y], axis=r),
+        name=name,
+        axes=("y", "x", *rest),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import ansor
 from ansor.cost.analytic import estimates, explain, seconds
+from ansor.cost.estimate import GATHER, SCATTER
 from ansor.cost.machine import Machine
 from ansor.schedule import Annotate, Knob, Reorder, Sketch, Split
 from ansor.target import Calibration
@@ -82,6 +84,51 @@ def test_what_is_loaded_again_and_again_counts_once_outside_its_loops():
     last = next(e for e in found if e.statement.name == "attention")
     # One division for each row of the result, not for each multiply-add.
     assert float(last.slots[0]) < 2.1 * float(last.vectors[0])
+
+
+def test_lanes_that_lie_apart_are_stored_one_by_one():
+    a = ansor.placeholder((64, 32), name="A")
+    y = ansor.ops.transpose(a, (1, 0), name="Y")
+    plain = Sketch(ansor.Task(y, ONE_CORE))
+    beside, apart = (
+        plain.then(
+            Reorder("Y", order),
+            Split("Y", order[-1], (4,)),
+            Annotate("Y", f"{order[-1]}.1", "vectorize"),
+        )
+        for order in (("i0", "i1"), ("i1", "i0"))
+    )
+    counts = [float(estimates(x, np.zeros((2, 0), np.int32))[0].stores[0])
+              for x in (beside, apart)]  # fmt: skip
+    assert counts == [64 * 32 / 4, SCATTER * 64 * 32]
+
+
+def test_lanes_of_different_groups_are_looked_up_one_by_one():
+    x = ansor.placeholder((8, 16), name="X")
+    y = ansor.compute((32, 16), lambda c, w: x[c // 4, w] + 1.0, name="Y")
+    sketch = Sketch(ansor.Task(y, ONE_CORE)).then(
+        Split("Y", "c", (Knob("c", (4, 8)),)),
+        Reorder("Y", ("c.0", "w", "c.1")),
+        Annotate("Y", "c.1", "vectorize"),
+    )
+    (estimate,) = estimates(sketch, np.array([(4,), (8,)], np.int32))
+    one, several = map(float, estimate.loads)
+    assert several == 32 * 16 * GATHER
+    assert one < several / 4
+
+
+def test_rows_that_were_just_read_do_not_come_from_far_again():
+    known = task("rms-norm", ONE_CORE)
+    place = "place rms_norm_squares at rms_norm.i0.0"
+    sketch = next(x for x in ansor.sketches(known) if place in x.trace)
+    found = estimates(sketch, sketch.sample(50, 0))
+    last = next(e for e in found if e.statement.name == "rms_norm")
+    (before,) = last.before
+    alone = replace(last, before=())
+    saved = alone.far[1] - last.far[1]
+    assert float(saved.max()) > 0.9 * 512 * 4096 * 4 / 64  # X once
+    assert float(saved.max()) <= float(before.lines.max())
+    assert (last.seconds <= alone.seconds).all()
 
 
 def test_seconds_of_a_batch_are_those_of_single_points():

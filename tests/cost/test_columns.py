@@ -70,10 +70,16 @@ def column(name: str, points: list[tuple[int, ...]]) -> list[float]:
         ("registers.tile", log2(np.float32([9]))[0]),
         ("is_copy", 0),
         ("tail.waste", 1),
+        ("stores.each", log2(np.float32([1 + 1 / 32]))[0]),
     ],
 )
 def test_values_of_a_small_matmul(name: str, expected: float):
     assert column(name, [(4, 8)]) == [pytest.approx(expected, rel=1e-4)]
+
+
+def test_short_rows_at_distances_of_powers_of_two_conflict():
+    narrow, wide = column("fill.conflict", [(4, 8), (4, 16)])
+    assert narrow > wide > 1
 
 
 def test_tails_are_wasted():

@@ -385,6 +385,16 @@ class Access:
             found.append(lines if lines.max() > 1 else None)
         return found
 
+    def slope(self, loop: Key) -> Real:
+        """The most elements along a dimension from one iteration of a loop to the
+        next; below 1 where an index is divided."""
+        found = real([0])
+        for dim in self.dims:
+            for term in dim.terms:
+                if loop in term.loops:
+                    found = most(found, term.step)
+        return found
+
     def stride(self, loop: Key) -> Real:
         """Elements of memory from one iteration of a loop to the next; 0 if it does
         not move the index."""

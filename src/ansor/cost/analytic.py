@@ -16,6 +16,7 @@ from ansor.cost.access import Real
 from ansor.cost.estimate import Estimate
 from ansor.cost.machine import Machine
 from ansor.cost.nests import Statement, statements, total
+from ansor.cost.sharing import found_before
 from ansor.schedule.program import Program, Sketch
 from ansor.space.table import Matrix
 from ansor.target import Target
@@ -30,7 +31,10 @@ def estimates(
     found = statements(sketch, points, target)
     machine = Machine.of(target or sketch.task.target)
     data = footprint(found)
-    return tuple(Estimate(statement, machine, data) for statement in found)
+    return tuple(
+        Estimate(statement, machine, data, found_before(found, at))
+        for at, statement in enumerate(found)
+    )
 
 
 def footprint(found: tuple[Statement, ...]) -> Real:

@@ -18,7 +18,7 @@ from ansor.cost.access import ONE, Access, Real, least, most, product, real
 from ansor.cost.estimate import ZERO, Estimate
 from ansor.cost.work import KINDS
 
-VERSION = 2  # bump on any change below; models and caches store it
+VERSION = 3  # bump on any change below; models and caches store it
 
 BUFFERS = 5  # the biggest accesses that have columns of their own
 SIZES = (1 << 13, 1 << 17, 1 << 21)  # of the curve, bytes
@@ -227,6 +227,16 @@ def _data_fill(capacity: int, e: Estimate) -> Real:
     return e.data * np.float32(e.machine.line / e.machine.capacities[capacity])
 
 
+def _conflict(e: Estimate) -> Real:
+    s = e.statement
+    at = s.at(s.start)
+    return s.occupied[at] / s.lines[at]
+
+
+def _stores_each(e: Estimate) -> Real:
+    return e.stores / e.vectors
+
+
 # -- allocation and surroundings -------------------------------------------------------
 
 
@@ -330,6 +340,13 @@ COLUMNS: tuple[Column, ...] = (
     *(Column(f"fill.l{at + 1}_all", "bytes ratio",
              f"Data of the whole program over the size of cache level {at + 1}.",
              partial(_data_fill, at), is_read=False) for at in (0, 1, 2)),
+    Column("fill.conflict", "ratio",
+           "Lines of a cache that data inside the reduction in registers takes, over "
+           "those it has: rows at distances of powers of two share few sets.",
+           _conflict, is_read=False),
+    Column("stores.each", "instructions",
+           "Store instructions for each vector operation: many where lanes lie apart.",
+           _stores_each, is_read=False),
     Column("alloc.bytes", "bytes", "Size of the result where it is temporary.",
            _allocated, is_read=False),
     Column("outer.runs", "iterations", "How often the nest begins.", _runs,

@@ -11,6 +11,7 @@ import numpy as np
 from ansor.cost.access import ONE, Access, Real, ceil, least, most, product, real
 from ansor.cost.machine import Machine
 from ansor.cost.nests import Statement
+from ansor.cost.sharing import Found
 
 FAR = 1.0  # share of the time of far traffic that nothing hides
 # Share of the shorter of computing and fetching that is not hidden: of data in long
@@ -25,6 +26,7 @@ DRAIN = 4.0  # cycles that the end of a reduction in registers takes
 TURN = 1.5  # cycles of one more turn of a loop around other loops
 GATHER = 2.0  # instructions for one lane that is loaded by itself
 MASKED = 2.5  # the same where some lanes may lie in a padding
+SCATTER = 2.0  # instructions for one lane that is stored by itself
 LONG_VECTOR = 8  # vectors of one loop that are written out
 
 ZERO = real([0])
@@ -38,6 +40,7 @@ class Estimate:
     statement: Statement
     machine: Machine
     data: Real  # lines that the whole program touches
+    before: tuple[Found, ...] = ()  # what earlier statements leave in a cache
 
     # -- counts ----------------------------------------------------------------------
 
@@ -110,7 +113,8 @@ class Estimate:
         stride = access.stride(s.loops[s.vector].key)
         found = np.where(stride == 1, count / wide, count * np.float32(GATHER))
         if access.divisor:
-            return np.where(stride < 1, self._divided(access, count), found)
+            slope = access.slope(s.loops[s.vector].key)
+            return np.where(slope < 1, self._divided(access, count), found)
         return found
 
     def _divided(self, access: Access, count: Real) -> Real:
@@ -150,13 +154,22 @@ class Estimate:
         """Store instructions: results leave registers once per run of the reduction
         that is kept in them."""
         s = self.statement
-        if s.nest.stage.reducer is None:
-            return self.vectors * np.float32(len(s.stores))
         found = ZERO
         for access in s.stores:
-            found = found + access.elements(s.accumulate) * s.trips[s.accumulate]
-        is_wide = s.vector is not None and not s.loops[s.vector].is_reduce
-        return found * np.float32(1 / s.lanes if is_wide else 1)
+            if s.nest.stage.reducer is None:
+                count = self.vectors * np.float32(1 if s.vector is None else s.lanes)
+            else:
+                count = access.elements(s.accumulate) * s.trips[s.accumulate]
+            found = found + count * self._per_store(access)
+        return found
+
+    def _per_store(self, access: Access) -> Real:
+        """Store instructions for one element: lanes that lie apart leave one by one."""
+        s = self.statement
+        if s.vector is None or s.loops[s.vector].is_reduce:
+            return ONE
+        stride = access.stride(s.loops[s.vector].key)
+        return np.where(stride > 1, np.float32(SCATTER), np.float32(1 / s.lanes))
 
     @cached_property
     def reloads(self) -> Real:
@@ -250,6 +263,8 @@ class Estimate:
                 found = kept + (found - kept) * _lost(s.occupied[at + 1], lines)
         if self.data.max() <= lines * FULL:
             return ZERO
+        for known in self.before:
+            found = most(found - known.lines * (1 - _lost(known.body, lines)), 0)
         return found * _lost(self.data, lines)
 
     @cached_property

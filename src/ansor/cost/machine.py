@@ -18,7 +18,8 @@ LATENCY = {"x86_64": 4.0, "aarch64": 2.5}
 WINDOW = 100.0  # instructions that a core looks ahead
 # Bytes in a cycle that one core gets, where nothing was measured. Level 1 delivers two
 # vectors.
-L2_BYTES, L3_BYTES, DRAM_BYTES = 24.0, 10.0, 5.0
+L2_BYTES = {"x86_64": 36.0, "aarch64": 24.0}
+L3_BYTES, DRAM_BYTES = 10.0, 5.0
 FORK_JOIN = 3e-6  # seconds
 GPU_HERTZ, GPU_LANES, GPU_BANDWIDTH = 1.6e9, 128, 2.5e12
 
@@ -71,7 +72,8 @@ def _machine(target: Target) -> Machine:
 def _cpu(target: Target, measured: Calibration | None) -> Machine:
     lanes = target.lanes("float32")
     hertz, fork_join = GUESSED_HERTZ, FORK_JOIN
-    rates = (L2_BYTES * hertz, L3_BYTES * hertz, DRAM_BYTES * hertz)
+    near = L2_BYTES.get(target.arch, 24.0)
+    rates = (near * hertz, L3_BYTES * hertz, DRAM_BYTES * hertz)
     load_ports = 2.0
     if measured is not None:
         hertz = measured.peak_flops_per_core / (2 * lanes * FMA_PIPES)

@@ -14,6 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from ansor.codegen import engine
+from ansor.errors import ScheduleError
 from ansor.frontend.subgraph import Plan, Subgraph
 from ansor.frontend.ways import MEMORY, Way, more_bytes, room, take, within
 from ansor.ir.expr import Buffer
@@ -22,6 +23,7 @@ from ansor.reading import Data
 from ansor.te.task import Task
 
 if TYPE_CHECKING:  # memory that a process without a database does not need
+    from ansor.codegen.kernel import Build
     from ansor.records.database import Database
 
 CLEARLY = 0.8  # of a time: where an alternative is believed in without a measurement
@@ -152,24 +154,37 @@ def _seconds(
 
 def compile_choice(choice: Choice) -> Unit:
     """Lower and compile; half a second where the program must be chosen, too."""
-    # Several megabytes, which a process that leaves this to others does not need.
-    from ansor.measure.source import source
-    from ansor.schedule.data import to_data
-    from ansor.search.untuned import untuned
-    from ansor.space.replay import replay
-
-    if choice.program is None:
-        program = untuned(choice.form)
-    else:
-        program = replay(choice.form, choice.program)
-    data = to_data(program)
-    build = source(program, name=_symbol(choice.form, data))
+    data, build = _source(choice)
     positions = {x.name: at for at, x in enumerate(choice.form.dag.arguments)}
     packings = tuple(
         Packing(positions[row.name], row.packed, row.entry) for row in build.prepared
     )
     made = engine.compile_object(build.text, build.target)
     return Unit(build.name, made, packings, data, choice.seconds)
+
+
+def _source(choice: Choice) -> tuple[Data, Build]:
+    """The program as data, and its code. Without one, the first that can be lowered of
+    those that the analytic model believes in."""
+    # Several megabytes, which a process that leaves this to others does not need.
+    from ansor.measure.source import source
+    from ansor.schedule.data import to_data
+    from ansor.search.untuned import believed
+    from ansor.space.replay import replay
+
+    if choice.program is not None:
+        programs = iter([replay(choice.form, choice.program)])
+    else:
+        programs = believed(choice.form)
+    error: ScheduleError | None = None
+    for program in programs:
+        data = to_data(program)
+        try:
+            return data, source(program, name=_symbol(choice.form, data))
+        except ScheduleError as found:
+            error = error or found
+    assert error is not None
+    raise error
 
 
 def _symbol(task: Task, program: Data) -> str:

@@ -22,7 +22,7 @@ from ansor.te.task import Task
 
 # Most of the time goes into sketches and their nests, hardly any into points.
 SKETCHES = 16  # that are looked at: those with the fewest unusual choices
-NESTS = 72  # of these sketches together, about
+NESTS = 64  # of these sketches together, about
 DRAWN = 1024  # points of each sketch
 SCORED = 192  # of these, if the target can run so many
 FEW = 64  # points that are too few to start from
@@ -37,10 +37,16 @@ TRIES = 8  # programs that may turn out not to lower
 def untuned(task: Task) -> Program:
     """The program of a task that the analytic model believes in most, the same at
     every call. Where no structure fits the target, the loops as they are written."""
-    plain = Program(schedule.Sketch(task))
-    if task.target.kind != "cpu":  # there is no code for what the rules make of it
-        return plain
-    return next(filter(_lowers, best_believed(task)), plain)
+    *_, last = programs = [*believed(task)]
+    return next(filter(_lowers, programs), last)
+
+
+def believed(task: Task) -> Iterator[Program]:
+    """What `untuned` takes the first of that can be lowered; who lowers it anyway may
+    find out by that. The last are the loops as they are written."""
+    if task.target.kind == "cpu":  # there is no code for what the rules make of others
+        yield from best_believed(task)
+    yield Program(schedule.Sketch(task))
 
 
 def best_believed(task: Task) -> Iterator[Program]:

@@ -19,6 +19,7 @@ from ansor.errors import ModelError
 from ansor.frontend.torch import backend as module_under_test
 from ansor.frontend.torch.backend import Followed, Region, backend
 from ansor.frontend.torch.options import Options
+from ansor.frontend.ways import MEMORY
 
 pytestmark = [
     pytest.mark.llvm,
@@ -363,7 +364,8 @@ def test_tuning_uses_the_budget(monkeypatch, tmp_path):
     monkeypatch.setattr(Model, "tune", tune)
     place = str(tmp_path / "t.db")
     check(lambda x: x + 1, torch.randn(3), seconds=2, database=place)
-    assert asked == {"seconds": 2, "trials": None, "database": place}
+    usual = {"seconds": 2, "trials": None, "database": place, "memory": MEMORY}
+    assert asked == usual
 
 
 def test_failure_runs_in_torch_with_one_warning(monkeypatch):

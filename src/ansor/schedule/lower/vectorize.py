@@ -43,6 +43,7 @@ from ansor.ir.visit import (
     walk,
 )
 
+MOST_EXPANDED = 1 << 13  # elements of a buffer, of all lanes: it stays near the core
 MAX_COPIES = 8  # more registers full of vectors than this are run by a loop
 SHALLOW = ("neg", "not", "abs", "sqrt", "floor", "ceil", "round", "isnan")
 COMBINES = ("add", "mul", "min", "max", "and", "or")
@@ -206,7 +207,10 @@ class _Vector:
             case Seq(stmts):
                 return seq(*map(self.stmt, stmts))
             case Prefetch(buffer, indices, write):
-                return Prefetch(buffer, tuple(map(self.first, indices)), write)
+                first = tuple(map(self.first, indices))
+                if buffer.name in self.private:
+                    buffer, first = self.private[buffer.name], (*first, Const(0))
+                return Prefetch(buffer, first, write)
             case Allocate(buffer, body):
                 return Allocate(self.expanded(buffer), self.stmt(body))
             case _:
@@ -214,6 +218,8 @@ class _Vector:
 
     def expanded(self, buffer: Buffer) -> Buffer:
         """The buffer with one more axis: as many elements as there are lanes."""
+        if buffer.size * self.lanes > MOST_EXPANDED:
+            raise _CannotVectorize
         name, shape = f"{buffer.name}.v{self.lanes}", (*buffer.shape, self.lanes)
         wide = Buffer(name, shape, buffer.dtype, scope=buffer.scope)
         self.private[buffer.name] = wide

@@ -14,6 +14,7 @@ from ansor.target.calibrate import load
 from ansor.te.task import Task
 
 SKETCHES = 2  # those with the fewest unusual choices
+NESTS = 8  # of a sketch that is enough alone: the more there are, the longer it takes
 POINTS = 64  # of each
 SLOW = 1e9  # operations or bytes per second, where there is no model
 DOUBT = 1.15  # times longer that an alternative may seem to take, to be tried still
@@ -35,10 +36,14 @@ def estimate(task: Task) -> float:
         return _plain(task)
     rng = np.random.default_rng(0)
     best = inf
+    nests = 0
     for sketch in islice(derive(task), SKETCHES):
         points = sketch.sample(POINTS, rng)
         if len(points):
             best = min(best, float(seconds(sketch, points).min()))
+        nests += len(sketch.plan.nests)
+        if nests >= NESTS and isfinite(best):
+            break
     return best if isfinite(best) else _plain(task)
 
 

@@ -22,7 +22,7 @@ from ansor.te.task import Task
 
 # Most of the time goes into sketches and their nests, hardly any into points.
 SKETCHES = 16  # that are looked at: those with the fewest unusual choices
-NESTS = 64  # of these sketches together, about
+NESTS = 72  # of these sketches together, about
 DRAWN = 1024  # points of each sketch
 SCORED = 192  # of these, if the target can run so many
 FEW = 64  # points that are too few to start from

@@ -161,12 +161,12 @@ class Bench:
         return found
 
     def _sampled(self, timed: Timing, settings: Sampling, known: Known) -> Timed:
-        is_paired = known.is_any and self.anchor is not None
+        anchor = self.anchor if known.is_any else None
         found = sample(
             timed.run,
-            anchor=self.anchor.run if is_paired and self.anchor is not None else None,
+            anchor=None if anchor is None else anchor.run,
             best=known.best if known.is_any else None,
-            lead=known.best / known.anchor if is_paired else 1.0,
+            lead=1.0 if anchor is None else known.best / known.anchor,
             settings=settings,
             watch=self.watch,
         )

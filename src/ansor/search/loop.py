@@ -228,7 +228,7 @@ class Search:
 
     def _fitting(self, count: int) -> int:
         """How many of so many candidates there is time for; while none has run, a few,
-        so that there is something soon."""
+        so that there is something soon, also to compare the others with."""
         left = self._left()
         if not self._timed() and (self.is_alone or left > 0):
             return min(count, FIRST)

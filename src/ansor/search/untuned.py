@@ -37,8 +37,8 @@ TRIES = 8  # programs that may turn out not to lower
 def untuned(task: Task) -> Program:
     """The program of a task that the analytic model believes in most, the same at
     every call. Where no structure fits the target, the loops as they are written."""
-    *_, last = programs = [*believed(task)]
-    return next(filter(_lowers, programs), last)
+    programs = list(believed(task))
+    return next(filter(_lowers, programs), programs[-1])
 
 
 def believed(task: Task) -> Iterator[Program]:
